@@ -1,5 +1,5 @@
 //! Arrays of Linux md: `zoneweave md`, and what the commands for all arrays do with them. Of the commands, `create`,
-//! `zero-superblock` and `add` alone write to a member; a server does (`serve`).
+//! `zero-superblock`, `add` and `replace` alone write to a member; a server does (`serve`).
 
 mod add;
 mod array;
@@ -17,6 +17,8 @@ mod membership;
 mod re_add;
 mod read;
 pub mod rebuild;
+mod replace;
+mod replacing;
 mod report;
 pub mod scrub;
 pub mod serve;
@@ -68,6 +70,11 @@ pub enum MdCommand {
     Add(Add),
     /// Keep an empty device as a spare of an array that is served: it takes the role of a member that fails, by itself
     AddSpare(AddSpare),
+    /// Replace a member that still works, while the array is served: a spare or another empty device gets its content, then its role
+    ///
+    /// Redundancy is never less meanwhile: all writes go to both. When the new device has everything, the one before is no member any
+    /// more. A member that fails before is rebuilt there from where the copy was. Goes on after a restart, by Linux md too.
+    Replace(Replace),
     /// Take a member that failed, or missed a start, back into an array that is served
     ///
     /// What was written without it is written to it by the bitmap, the rest of it left as it is. A member that may lack more than
@@ -218,6 +225,20 @@ pub struct AddSpare {
 }
 
 #[derive(Debug, Args)]
+pub struct Replace {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Path of the member, or its role
+    pub member: PathBuf,
+    /// Device, partition or file that takes its place [default: a spare]
+    #[arg(long, value_name = "NEW")]
+    pub with: Option<PathBuf>,
+    /// Use NEW although it holds something
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ReAdd {
     /// Directory of the array
     pub dir: PathBuf,
@@ -326,6 +347,7 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Fail(options) => fail::run(options),
         MdCommand::Add(options) => add::run(options),
         MdCommand::AddSpare(options) => spare::run(options),
+        MdCommand::Replace(options) => replace::run(options),
         MdCommand::ReAdd(options) => re_add::run(options),
         MdCommand::Grow(options) => grow::run(options),
         MdCommand::Remove(options) => add::remove(options),

@@ -70,7 +70,7 @@ impl OfArray<'_> {
         writeln!(
             text,
             "     Total Devices : {}",
-            self.rows().len() - self.count("missing") + self.spares().count()
+            self.rows().len() - self.count("missing") + self.spares().count() + self.replacements().count()
         )?;
         writeln!(text, "       Persistence : Superblock is persistent\n")?;
         if self.report.bitmap.is_some() {
@@ -89,7 +89,7 @@ impl OfArray<'_> {
         )?;
         writeln!(text, "             State : {} ", self.state())?;
         let (active, rebuilding) = (self.count("active"), self.count("rebuilding"));
-        let spares = rebuilding + self.spares().count();
+        let spares = rebuilding + self.spares().count() + self.replacements().count();
         writeln!(text, "    Active Devices : {active}")?;
         writeln!(text, "   Working Devices : {}", active + spares)?;
         writeln!(text, "    Failed Devices : 0")?;
@@ -101,7 +101,7 @@ impl OfArray<'_> {
         writeln!(text, "Consistency Policy : {}\n", self.report.identity.policy)?;
         let sweeps = [
             ("    Resync Status", self.report.resync),
-            ("   Rebuild Status", self.report.members.iter().find_map(|member| member.rebuild)),
+            ("   Rebuild Status", self.report.members.iter().find_map(rebuild_of)),
             ("     Check Status", self.running_scrub()),
         ];
         for (label, progress) in sweeps {
@@ -138,6 +138,15 @@ impl OfArray<'_> {
                 "    {number:>4}   {major:>5}    {minor:>5}    {:>5}      {word}   {path}",
                 row.role
             )?;
+            for copy in self.replacements().filter(|(role, _)| *role == row.role).map(|(_, copy)| copy) {
+                let (major, minor) = device_numbers(&copy.name);
+                let number = copy.superblock().device.number.0;
+                writeln!(
+                    text,
+                    "    {number:>4}   {major:>5}    {minor:>5}    {:>5}      spare rebuilding   {}",
+                    row.role, copy.name
+                )?;
+            }
         }
         let mut others = self.spares().peekable();
         if others.peek().is_some() {
@@ -167,7 +176,7 @@ impl OfArray<'_> {
         if report.resync.is_some() {
             words.push("resyncing");
         }
-        if self.count("rebuilding") > 0 {
+        if self.count("rebuilding") > 0 || self.rows().iter().any(|row| row.replacement.is_some()) {
             words.push("recovering");
         }
         if self.running_scrub().is_some() {
@@ -192,11 +201,24 @@ impl OfArray<'_> {
         self.assembly.devices.iter().filter(|(_, part)| *part == Part::Spare).map(|(member, _)| *member)
     }
 
+    /// Devices that are to replace members, each with the role.
+    fn replacements(&self) -> impl Iterator<Item = (u16, &Member)> {
+        self.assembly.devices.iter().filter_map(|(member, part)| match part {
+            Part::Replacement(role, _) => Some((role.0, *member)),
+            _ => None,
+        })
+    }
+
     fn member(&self, role: u16) -> Option<&Member> {
         let is_of =
             |part: &Part| matches!(part, Part::Active(own) | Part::Recovering(own, _) if own.0 == role);
         self.assembly.devices.iter().find(|(_, part)| is_of(part)).map(|(member, _)| *member)
     }
+}
+
+/// How far what a member gets, or what is copied of it, is.
+fn rebuild_of(member: &MemberReport) -> Option<crate::progress::Progress> {
+    member.rebuild.or_else(|| member.replacement.as_ref().map(|replacement| replacement.progress))
 }
 
 /// Major and minor number of a block device; zeros of a file.

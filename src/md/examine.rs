@@ -178,7 +178,9 @@ fn device_report(member: &Member, part: Part) -> DeviceReport {
     let (part, role, recovered_sectors) = match part {
         Part::Active(role) => ("active", Some(role.0), None),
         Part::Recovering(role, sectors) => ("recovering", Some(role.0), Some(sectors)),
-        Part::Replacement(role) => ("replacement", Some(role.0), None),
+        Part::Replacement(role, sectors) => {
+            ("replacement", Some(role.0), (sectors != u64::MAX).then_some(sectors))
+        }
         Part::Journal => ("journal", None, None),
         Part::Spare => ("spare", None, None),
         Part::Stale => ("stale", None, None),

@@ -89,7 +89,7 @@ impl ServedMd {
     }
 
     /// Superblock of a device that joins; refused where it is too small.
-    fn superblock(&self, blank: Blank) -> Result<Superblock> {
+    pub fn superblock(&self, blank: Blank) -> Result<Superblock> {
         let engine = &self.volume.engine;
         let member = engine.template().context("no member is in sync")?;
         join(member, blank, engine.bitmap_bytes()).map_err(|error| Exit::Usage.because(error))

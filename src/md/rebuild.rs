@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::progress::Display;
 use crate::status::ask_at;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
     };
     let report = current(&options.dir)?;
     let rebuilding: Vec<&MemberReport> =
-        report.members.iter().filter(|member| member.rebuild.is_some()).collect();
+        report.members.iter().filter(|member| member.rebuild.is_some() || is_copied(member)).collect();
     if options.json {
         println!("{}", serde_json::to_string_pretty(&rebuilding)?);
         return Ok(exit);
@@ -39,6 +39,14 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
         if *rows_stuck > 0 {
             println!("{rows_stuck} rows of member {role} cannot be rebuilt until they are written");
         }
+    }
+    for member in &report.members {
+        let Some(replacement) = &member.replacement else { continue };
+        let path = replacement.path.as_deref().unwrap_or("-");
+        println!(
+            "member {} is copied to {path}, which replaces it then: {}",
+            member.role, replacement.progress
+        );
     }
     let dir = options.dir.display();
     match (rebuilding.is_empty(), report.served) {
@@ -54,6 +62,10 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
     Ok(exit)
 }
 
+fn is_copied(member: &MemberReport) -> bool {
+    member.replacement.is_some()
+}
+
 /// Changes the limit of resyncs and rebuilds until the server stops, in MiB of each member.
 fn set_rate(dir: &Path, rate: Rate) -> Result<()> {
     let answer = ask_at(&control_path(dir), &format!("rebuild-rate {}", rate.mib_per_second))?;
@@ -65,9 +77,29 @@ fn set_rate(dir: &Path, rate: Rate) -> Result<()> {
 fn follow(dir: &Path, is_quiet: bool) -> Result<Exit> {
     let mut display: Option<Display> = None;
     let mut lacking: BTreeSet<u16> = BTreeSet::new();
+    // Roles that are copied, with the devices that they are copied to.
+    let mut copied: BTreeMap<u16, Option<String>> = BTreeMap::new();
     loop {
         let report = ask(dir)?;
         for member in &report.members {
+            match (&member.replacement, copied.remove(&member.role)) {
+                (Some(replacement), _) => drop(copied.insert(member.role, replacement.path.clone())),
+                (None, Some(path)) if path != member.path => {
+                    let path = path.as_deref().unwrap_or("-");
+                    bail!(
+                        "{path} does not replace member {} any more: it has failed, and the member goes on",
+                        member.role
+                    )
+                }
+                (None, Some(_)) if member.state == "active" && !is_quiet => {
+                    println!(
+                        "member {} is replaced by {}",
+                        member.role,
+                        member.path.as_deref().unwrap_or("-")
+                    );
+                }
+                (None, _) => {}
+            }
             match member.state.as_str() {
                 "rebuilding" => drop(lacking.insert(member.role)),
                 "active" if lacking.remove(&member.role) && !is_quiet => {
@@ -82,12 +114,16 @@ fn follow(dir: &Path, is_quiet: bool) -> Result<Exit> {
         if report.state == "failed" {
             bail!("too many members have failed: the rebuild cannot go on until they are back");
         }
-        let slowest = report.members.iter().filter_map(|member| member.rebuild.as_ref());
+        let copies = report.members.iter().filter_map(|member| Some(&member.replacement.as_ref()?.progress));
+        let slowest = report.members.iter().filter_map(|member| member.rebuild.as_ref()).chain(copies);
         let Some(progress) = slowest.min_by_key(|progress| progress.bytes_done) else {
             display.into_iter().for_each(|display| display.end());
             return Ok(report.exit());
         };
-        if !report.is_rebuilding && report.members.iter().any(|member| member.rows_stuck > 0) {
+        let is_stuck = |member: &MemberReport| {
+            member.rows_stuck > 0 || member.replacement.as_ref().is_some_and(|copy| copy.rows_stuck > 0)
+        };
+        if !report.is_rebuilding && report.members.iter().any(is_stuck) {
             bail!(
                 "rows cannot be rebuilt, for other members do not return them: they wait until they are written"
             );

@@ -10,10 +10,12 @@ use array::inplace::status::{JournalStatus, Status};
 use base::units::human_bytes;
 use block::md::assembly::{Assembly, Part};
 use block::md::examine::array_bytes;
+use block::md::member::Member;
 use block::md::policy::word;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, SECTOR_BYTES_U64, names};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The JSON object of `zoneweave status --json` of an array of md.
@@ -25,7 +27,7 @@ pub struct Report {
     pub identity: Identity,
     /// True when a server answers for it.
     pub served: bool,
-    /// `clean`, `active`, `resyncing`, `rebuilding`, `degraded`, `read-only` or `failed`.
+    /// `clean`, `active`, `resyncing`, `replacing`, `rebuilding`, `degraded`, `read-only` or `failed`.
     pub state: String,
     /// Reason why it cannot be served; null when it can.
     #[serde(default)]
@@ -187,11 +189,28 @@ pub struct MemberReport {
     /// Rows of 4 KiB that cannot be rebuilt until they are written.
     #[serde(default)]
     pub rows_stuck: u64,
+    /// Device that is to replace it; null without one.
+    #[serde(default)]
+    pub replacement: Option<ReplacementReport>,
     /// Sectors of the device that it lists as bad: first and count of each range.
     #[serde(default)]
     pub bad_blocks: Vec<(u64, u64)>,
     /// What is wrong with it at present; null when nothing is.
     #[serde(default)]
+    pub trouble: Option<String>,
+}
+
+/// Device that is to replace a member which works.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ReplacementReport {
+    /// Path; null where none is known.
+    pub path: Option<String>,
+    /// What was copied to it.
+    #[serde(flatten)]
+    pub progress: Progress,
+    /// Rows of 4 KiB that cannot be copied until they are written.
+    pub rows_stuck: u64,
+    /// What is wrong with it at present; null when nothing is.
     pub trouble: Option<String>,
 }
 
@@ -234,9 +253,12 @@ pub struct CountersReport {
     pub blocks_unreadable: u64,
     /// Parities that a resync found wrong.
     pub parities_resynced: u64,
-    /// Rows that were written to members that are new, or came back.
+    /// Rows that were written to members that are new, or came back, and to those that are to replace one.
     #[serde(default)]
     pub rows_rebuilt: u64,
+    /// Blocks that were written to devices which are to replace a member: copies, and what was written meanwhile.
+    #[serde(default)]
+    pub replacement_blocks_written: u64,
     /// Writes over all members.
     pub superblock_writes: u64,
     pub bitmap_writes: u64,
@@ -273,6 +295,7 @@ impl CountersReport {
             blocks_unreadable: counters.unreadable,
             parities_resynced: counters.resynced,
             rows_rebuilt: counters.rebuilt,
+            replacement_blocks_written: counters.copied,
             superblock_writes: counters.superblocks,
             bitmap_writes: counters.bitmap_pages,
             ppl_blocks_written: counters.logged,
@@ -309,15 +332,26 @@ impl Report {
                 _ => None,
             })
         };
-        let members = members(paths, |role| match recovered(role) {
+        let mut members = members(paths, |role| match recovered(role) {
             Some(sectors) => MemberState::Rebuilding(progress_of(sectors, size, None), 0),
             None if assembly.missing.contains(&Role(role)) => MemberState::Missing,
             None => MemberState::Active,
         });
+        for (member, part) in &assembly.devices {
+            if let Part::Replacement(role, sectors) = part {
+                members[role.index()].replacement = Some(ReplacementReport {
+                    path: Some(member.name.clone()),
+                    progress: progress_of((*sectors).min(size), size, None),
+                    rows_stuck: 0,
+                    trouble: None,
+                });
+            }
+        }
         let state = match (assembly.can_be_served(), assembly.is_degraded(), superblock.is_clean()) {
             (false, ..) => "failed",
             (true, true, _) if assembly.absent().is_empty() => "rebuilding",
             (true, true, _) => "degraded",
+            (true, false, _) if members.iter().any(|member| member.replacement.is_some()) => "replacing",
             (true, false, true) => "clean",
             (true, false, false) => "active",
         };
@@ -381,10 +415,19 @@ impl Report {
             Status { missing, .. } if !missing.is_empty() => "degraded",
             Status { rebuilding, .. } if !rebuilding.is_empty() => "rebuilding",
             Status { is_resyncing: true, .. } => "resyncing",
+            Status { replacing, .. } if !replacing.is_empty() => "replacing",
             Status { mark: Mark::Dirty | Mark::Unsure, .. } => "active",
             Status { mark: Mark::Clean, .. } => "clean",
         };
         let mut members = members;
+        for replacing in &status.replacing {
+            members[replacing.role.index()].replacement = Some(ReplacementReport {
+                path: None,
+                progress: progress_of(replacing.sectors_done, replacing.sectors_total, bytes_per_second),
+                rows_stuck: u64::try_from(replacing.rows_stuck).unwrap_or(u64::MAX),
+                trouble: None,
+            });
+        }
         for (role, entries) in &status.bad_blocks {
             members[role.index()].bad_blocks =
                 entries.iter().map(|entry| (entry.sector, entry.sectors)).collect();
@@ -426,7 +469,7 @@ impl Report {
     /// Exit code that tells the state.
     pub fn exit(&self) -> Exit {
         match self.state.as_str() {
-            "clean" | "active" | "resyncing" => Exit::Well,
+            "clean" | "active" | "resyncing" | "replacing" => Exit::Well,
             "degraded" | "rebuilding" => Exit::Degraded,
             _ => Exit::Failed,
         }
@@ -458,6 +501,7 @@ fn members(paths: &[Option<String>], state_of: impl Fn(u16) -> MemberState) -> V
             state: state.to_owned(),
             rebuild,
             rows_stuck,
+            replacement: None,
             bad_blocks: Vec::new(),
             trouble: None,
         }
@@ -488,6 +532,15 @@ pub fn paths_by_role(assembly: &Assembly<'_>) -> Vec<Option<String>> {
     paths
 }
 
+/// Paths of devices that are to replace members, by their places.
+pub fn replacements_by_place(assembly: &Assembly<'_>) -> BTreeMap<Role, String> {
+    let of = |(member, part): &(&Member, Part)| match part {
+        Part::Replacement(role, _) => Some((role.replacement(), member.name.clone())),
+        _ => None,
+    };
+    assembly.devices.iter().filter_map(of).collect()
+}
+
 impl Report {
     /// What the cache holds, and what went to and from members.
     fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -514,6 +567,33 @@ impl Report {
                     counters.blocks_decoded, counters.blocks_unreadable
                 )?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for MemberReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemberReport { role, path, state, rebuild, rows_stuck, replacement, bad_blocks, trouble } = self;
+        let path = path.as_deref().unwrap_or("-");
+        let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+        writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
+        if let Some(rebuild) = rebuild {
+            writeln!(f, "          {rebuild}")?;
+        }
+        if *rows_stuck > 0 {
+            writeln!(f, "          {rows_stuck} rows of 4 KiB cannot be rebuilt until they are written")?;
+        }
+        if let Some(ReplacementReport { path, progress, rows_stuck, trouble }) = replacement {
+            let path = path.as_deref().unwrap_or("-");
+            let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+            writeln!(f, "          replaced by {path}{trouble}: {progress}")?;
+            if *rows_stuck > 0 {
+                writeln!(f, "          {rows_stuck} rows of 4 KiB cannot be copied until they are written")?;
+            }
+        }
+        for (sector, sectors) in bad_blocks {
+            writeln!(f, "          bad on {sector} for {sectors} sectors")?;
         }
         Ok(())
     }
@@ -555,20 +635,7 @@ impl fmt::Display for Report {
                 self.rows_in_doubt
             )?;
         }
-        for MemberReport { role, path, state, rebuild, rows_stuck, bad_blocks, trouble } in &self.members {
-            let path = path.as_deref().unwrap_or("-");
-            let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
-            writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
-            if let Some(rebuild) = rebuild {
-                writeln!(f, "          {rebuild}")?;
-            }
-            if *rows_stuck > 0 {
-                writeln!(f, "          {rows_stuck} rows of 4 KiB cannot be rebuilt until they are written")?;
-            }
-            for (sector, sectors) in bad_blocks {
-                writeln!(f, "          bad on {sector} for {sectors} sectors")?;
-            }
-        }
+        self.members.iter().try_for_each(|member| write!(f, "{member}"))?;
         if let Some(JournalReport { path, state, bytes, bytes_used, trouble }) = &self.journal {
             let path = path.as_deref().unwrap_or("-");
             let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();

@@ -4,7 +4,7 @@
 
 use super::array::Array;
 use super::description::Description;
-use super::report::{Identity, paths_by_role};
+use super::report::{Identity, paths_by_role, replacements_by_place};
 use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
@@ -30,6 +30,7 @@ use block::md::{Role, refusal};
 use drive::Bell;
 use drive::ordinary::OrdinaryDrive;
 use server::{ExportConfig, ServerConfig, Service, Stop, WallClock};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -60,6 +61,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let identity = Identity::of(&assembly);
     let journal = journal_of(&assembly).map(|member| member.name.clone());
     let paths = paths_by_role(&assembly);
+    let replacements = replacements_by_place(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
     say_recovered(&recovered);
     let volume = open_volume(array, recovered, &bell, options)?;
@@ -81,12 +83,15 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
     let watch = Watch::new(options.drive_timeout, paths.len(), &missing, clock.now());
+    let mut watch = if journal.is_some() { watch.with_journal() } else { watch };
+    replacements.keys().for_each(|place| watch.note_added(*place));
     let mut served = ServedMd {
         bell,
-        watch: if journal.is_some() { watch.with_journal() } else { watch },
+        watch,
         volume,
         identity,
         paths,
+        replacements,
         journal,
         stop: handle,
         sweep: SweepLog::default(),
@@ -133,10 +138,11 @@ fn expect_served(assembly: &Assembly<'_>, array: &Array) -> Result<()> {
 
 /// Refuses to go on without members that the superblocks count on, unless that is allowed: they may be back in a moment.
 fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Result<()> {
+    let forsaken = assembly.forsaken();
     let counted: Vec<RoleEntry> =
         assembly.superblock().roles.iter().map(|entry| RoleEntry::of(*entry)).collect();
     let is_counted = |role: &Role| counted.contains(&RoleEntry::Member(*role));
-    let lacking: Vec<Role> = assembly.absent().into_iter().filter(is_counted).collect();
+    let lacking: Vec<Role> = assembly.absent().into_iter().filter(is_counted).chain(forsaken).collect();
     if lacking.is_empty() || degraded {
         return Ok(());
     }
@@ -183,8 +189,10 @@ fn open_volume(
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
-    let mut volatile = vec![true; usize::try_from(assembly.superblock().shape.members)?];
-    let mut drives: Vec<Option<Box<dyn BlockDevice>>> = volatile.iter().map(|_| None).collect();
+    let count = usize::try_from(assembly.superblock().shape.members)?;
+    let mut volatile: BTreeMap<Role, bool> = BTreeMap::new();
+    let mut drives: Vec<Option<Box<dyn BlockDevice>>> = (0..count).map(|_| None).collect();
+    let mut beside = Vec::new();
     let descriptor = bell.descriptor().context("event descriptor of the members")?;
     let (spares, mut waiting) = (spares_of(&assembly), Vec::new());
     let mut journal = None;
@@ -214,8 +222,11 @@ fn open_volume(
             waiting.push(Spare { name: member.name.clone(), superblock, device: Box::new(drive) });
             continue;
         };
-        volatile[role.index()] = drive.geometry().volatile_cache;
-        drives[role.index()] = Some(Box::new(drive));
+        volatile.insert(role, drive.geometry().volatile_cache);
+        match role.is_replacement() {
+            true => beside.push((role, Box::new(drive))),
+            false => drives[role.index()] = Some(Box::new(drive)),
+        }
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let standard = Tuning::default();
@@ -225,11 +236,14 @@ fn open_volume(
         window: options.window.unwrap_or_default(),
         ..standard
     };
-    let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
+    let engine =
+        start_recovered(&assembly, recovered, |role| volatile.get(&role).copied().unwrap_or(true), tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();
     drives.extend(journal.map(Some));
-    let mut volume = InPlaceVolume::new(engine, DeviceSet::new(drives));
+    let mut devices = DeviceSet::new(drives);
+    beside.into_iter().for_each(|(place, drive)| devices.put(place, drive));
+    let mut volume = InPlaceVolume::new(engine, devices);
     waiting.into_iter().for_each(|spare| volume.spares.push(spare));
     Ok(volume)
 }

@@ -18,6 +18,7 @@ use block::md::policy::word;
 use block::md::{Role, SECTOR_BYTES_U64};
 use drive::Bell;
 use server::StopHandle;
+use std::collections::BTreeMap;
 
 /// See the module.
 pub struct ServedMd {
@@ -27,6 +28,8 @@ pub struct ServedMd {
     pub identity: Identity,
     /// Paths of members by role.
     pub paths: Vec<Option<String>>,
+    /// Paths of devices that are to replace members, by their places.
+    pub replacements: BTreeMap<Role, String>,
     /// Path of the journal.
     pub journal: Option<String>,
     /// Watch over the members.
@@ -44,6 +47,7 @@ pub struct ServedMd {
 enum Sweep {
     Resync,
     Rebuild,
+    Replace,
     Scrub,
 }
 
@@ -53,6 +57,7 @@ impl Sweep {
         match status {
             Status { is_resyncing: true, .. } => Some(Sweep::Resync),
             Status { rebuilding, .. } if !rebuilding.is_empty() => Some(Sweep::Rebuild),
+            Status { replacing, .. } if !replacing.is_empty() => Some(Sweep::Replace),
             _ => is_scrubbing.then_some(Sweep::Scrub),
         }
     }
@@ -62,7 +67,9 @@ impl Sweep {
 fn swept_bytes(status: &Status) -> u64 {
     let resynced = status.resync_total - status.resync_left.min(status.resync_total);
     let scrubbed = status.scrub.map_or(0, |scrub| scrub.sectors_done);
-    let rebuilt = status.rebuilding.iter().map(|member| member.sectors_done).min();
+    let rebuilt = status.rebuilding.iter().map(|member| member.sectors_done);
+    let copied = status.replacing.iter().map(|member| member.sectors_done);
+    let rebuilt = rebuilt.chain(copied).min();
     let sectors = if status.is_resyncing { resynced } else { rebuilt.unwrap_or(scrubbed) };
     sectors * SECTOR_BYTES_U64
 }
@@ -93,6 +100,9 @@ impl ServedMd {
             "policy" => grow::said(&self.volume.engine),
             "can-add" => self.can_add(rest),
             "add" => self.add(rest),
+            "can-replace" => self.can_replace(rest),
+            "replace" => self.replace(rest),
+            "replace-with" => self.replace_with(rest),
             "re-add" => self.re_add(rest),
             "spare-number" => Ok(self.spare_number()),
             "add-spare" => self.add_spare(rest),
@@ -109,7 +119,7 @@ impl ServedMd {
             }
             _ => Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }
@@ -119,7 +129,8 @@ impl ServedMd {
         let is_path = |path: &Option<String>| path.as_deref() == Some(text);
         let by_path = self.paths.iter().position(is_path).and_then(|index| u16::try_from(index).ok());
         let number = text.parse().ok().filter(|role: &u16| usize::from(*role) < self.paths.len());
-        by_path.or(number).map(Role)
+        let replacement = self.replacements.iter().find(|(_, path)| *path == text).map(|(place, _)| *place);
+        by_path.or(number).map(Role).or(replacement)
     }
 
     /// A member by its path or role, which has not failed and can be done without.
@@ -143,7 +154,12 @@ impl ServedMd {
         let speed = self.sweep.speed.bytes_per_second(now, swept_bytes(&status));
         let mut report = Report::of_service(&self.identity, &status, &self.paths, speed);
         for member in &mut report.members {
-            member.trouble = self.watch.trouble(now, Role(member.role));
+            let place = Role(member.role);
+            member.trouble = self.watch.trouble(now, place);
+            if let Some(replacement) = &mut member.replacement {
+                replacement.path = self.replacements.get(&place.replacement()).cloned();
+                replacement.trouble = self.watch.trouble(now, place.replacement());
+            }
         }
         if let Some(journal) = &mut report.journal {
             journal.path.clone_from(&self.journal);
@@ -172,6 +188,7 @@ impl ServedMd {
                     log::info!("rebuild: done, all members are whole");
                 }
                 Some(Sweep::Rebuild) => log::warn!("rebuild: ended, and members are missing"),
+                Some(Sweep::Replace) => {}
                 Some(Sweep::Scrub) => {
                     if let Some(scrub) = Report::of_service(&self.identity, &status, &self.paths, None).scrub
                     {
@@ -195,11 +212,18 @@ impl ServedMd {
 
     /// A member as the log names it.
     pub fn name(&self, role: Role) -> String {
-        name_of(&self.paths, self.journal.as_deref(), role)
+        name_of(&self.paths, (&self.replacements, self.journal.as_deref()), role)
     }
 }
 
-fn name_of(paths: &[Option<String>], journal: Option<&str>, role: Role) -> String {
+fn name_of(
+    paths: &[Option<String>],
+    (replacements, journal): (&BTreeMap<Role, String>, Option<&str>),
+    role: Role,
+) -> String {
+    if let Some(path) = replacements.get(&role) {
+        return format!("{path}, which is to replace member {}", role.of_member());
+    }
     if let Some(journal) = journal.filter(|_| role.index() == paths.len()) {
         return format!("the journal ({journal})");
     }
@@ -226,12 +250,13 @@ impl Volume for ServedMd {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         if now >= self.watch.next_look() {
-            let (paths, journal) = (&self.paths, self.journal.as_deref());
-            self.watch.look(now, &mut self.volume, |role| name_of(paths, journal, role));
+            let (paths, others) = (&self.paths, (&self.replacements, self.journal.as_deref()));
+            self.watch.look(now, &mut self.volume, |role| name_of(paths, others, role));
             self.watch_sweeps(now);
         }
         let moved = self.volume.turn(now, replies);
         self.note_spares();
+        self.note_replacements();
         moved
     }
 

@@ -7,6 +7,7 @@ use array::inplace::volume::InPlaceVolume;
 use base::time::{Instant, Nanos};
 use block::condition::Condition;
 use block::md::Role;
+use std::collections::BTreeMap;
 
 /// Time between two looks.
 const LOOK_EVERY: Nanos = Nanos(1_000_000_000);
@@ -16,6 +17,8 @@ pub struct Watch {
     limit: Nanos,
     looked_at: Instant,
     members: Vec<Seen>,
+    /// Devices that are to replace members, by their places.
+    replacements: BTreeMap<Role, Seen>,
     /// Journal, which the array cannot do without; behind all members.
     journal: Option<Role>,
 }
@@ -34,7 +37,7 @@ impl Watch {
     pub fn new(limit: Nanos, roles: usize, missing: &[Role], now: Instant) -> Watch {
         let mut members = vec![Seen::default(); roles];
         missing.iter().for_each(|role| members[role.index()].is_missing = true);
-        Watch { limit, looked_at: now, members, journal: None }
+        Watch { limit, looked_at: now, members, replacements: BTreeMap::new(), journal: None }
     }
 
     /// The same, and over the journal, whose commands go to the role behind those of all members.
@@ -51,7 +54,15 @@ impl Watch {
 
     /// A member came where one was missing.
     pub fn note_added(&mut self, role: Role) {
-        self.members[role.index()] = Seen::default();
+        match self.members.get_mut(role.index()).filter(|_| !role.is_replacement()) {
+            Some(seen) => *seen = Seen::default(),
+            None => drop(self.replacements.insert(role, Seen::default())),
+        }
+    }
+
+    /// A device that was to replace a member is nobody any more, or the member.
+    pub fn note_gone(&mut self, place: Role) {
+        self.replacements.remove(&place);
     }
 
     /// Looks, if it is time to, and says what has changed.
@@ -60,15 +71,16 @@ impl Watch {
             return;
         }
         self.looked_at = now;
-        let roles = (0_u16..).map(Role).take(self.members.len());
         let mut lost: Vec<Role> = Vec::new();
         let mut overdue: Vec<Role> = Vec::new();
-        for role in roles {
-            let seen = &mut self.members[role.index()];
+        let of_members = (0_u16..).map(Role).zip(&mut self.members);
+        let of_replacements = self.replacements.iter_mut().map(|(place, seen)| (*place, seen));
+        for (role, seen) in of_members.chain(of_replacements) {
             if seen.is_missing {
                 continue;
             }
-            seen.condition = volume.devices.condition(now, role).unwrap_or_default();
+            let seat = volume.engine.seat(role);
+            seen.condition = volume.devices.condition(now, seat).unwrap_or_default();
             note_room(seen, &name(role));
             if let Some(loss) = seen.condition.loss {
                 log::error!("{}: {loss}; it is handled as a failed member", name(role));
@@ -110,7 +122,8 @@ impl Watch {
 
     /// Present trouble of a member, in words.
     pub fn trouble(&self, now: Instant, role: Role) -> Option<String> {
-        let Seen { condition, is_overdue, .. } = self.members.get(role.index())?;
+        let of_member = self.members.get(role.index()).filter(|_| !role.is_replacement());
+        let Seen { condition, is_overdue, .. } = of_member.or_else(|| self.replacements.get(&role))?;
         let seconds = |since: Instant| now.since(since).0 / 1_000_000_000;
         if let Some(loss) = condition.loss {
             return Some(loss.to_string());

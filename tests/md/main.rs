@@ -9,6 +9,7 @@ mod journal;
 mod locate;
 mod logs;
 mod ping_pong;
+mod replace;
 mod returning;
 mod serve;
 mod spares;

@@ -10,7 +10,7 @@
 //! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips, [`locate`] tells which piece a scrub found wrong, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
-//! [`journal`] has data and parities before members do. [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`policy`] says which of bitmap and logs there
+//! [`journal`] has data and parities before members do. [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`replacing`] has devices that are to replace a member which works, [`policy`] says which of bitmap and logs there
 //! is, and changes that. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
@@ -36,10 +36,12 @@ pub mod members;
 pub mod missed;
 pub mod newcomer;
 pub mod pages;
+pub mod places;
 pub mod plan;
 pub mod policy;
 pub mod pools;
 pub mod recovery;
+pub mod replacing;
 pub mod replay;
 pub mod requests;
 pub mod returning;
@@ -76,7 +78,7 @@ use completions::{DirectRead, PieceCommand};
 use journal::Journal;
 use logs::Logs;
 use map::{Map, Strip};
-use members::Members;
+use members::{Failed, Members};
 use pages::Pages;
 use policy::PolicyState;
 use recovery::Recovery;
@@ -199,11 +201,20 @@ impl InPlace {
         if self.ahead.journal.as_ref().is_some_and(|journal| journal.role() == member) {
             return self.fail_journal();
         }
-        if self.members.fail(member) {
-            self.counters.failures += 1;
-            self.bad_blocks.forget(member.index());
-            self.scribe.note_failure();
+        match self.members.fail(member) {
+            Failed::Nobody => return,
+            Failed::Replacement => self.forget_replacement(member),
+            Failed::Member => {
+                self.counters.failures += 1;
+                self.bad_blocks.forget(member.index());
+            }
+            Failed::Replaced => {
+                self.counters.failures += 1;
+                self.follow_replacement(member);
+                self.scribe.note_replaced();
+            }
         }
+        self.scribe.note_failure();
     }
 
     /// Ends the service: no more resync, and the array is marked clean when all work is done.
@@ -239,6 +250,13 @@ impl InPlace {
         [due, self.window.deadline()].into_iter().flatten().min()
     }
 
+    /// Seat of a device, by which commands go to it and answers come.
+    #[inline]
+    #[must_use]
+    pub fn seat(&self, place: Role) -> Role {
+        self.members.seat(place)
+    }
+
     /// First sector of a row on a member.
     fn sector(&self, member: Role, row: u64) -> u64 {
         self.members.data_offset(member) + row * ROW_SECTORS
@@ -250,8 +268,11 @@ impl InPlace {
     }
 
     /// True while a failure is not yet on the superblocks of the others.
+    #[inline]
     fn has_unrecorded_failure(&self) -> bool {
-        !self.members.is_broken() && (self.scribe.lacks(self.members.absent()) || self.is_journal_untold())
+        !self.members.is_broken()
+            && (self.scribe.lacks(self.members.absent(), self.members.replacements())
+                || self.is_journal_untold())
     }
 
     /// Asserts what must hold between events. For tests and simulation.

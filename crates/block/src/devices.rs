@@ -14,7 +14,7 @@ pub struct MemberCommand {
     pub command: Command,
 }
 
-/// The devices of an array by role. A missing member answers every command with [`Status::DeviceGone`].
+/// The devices of an array by role, and behind them those that replace some ([`Role::replacement`]). A missing member answers every command with [`Status::DeviceGone`].
 pub struct DeviceSet {
     devices: Vec<Option<Box<dyn BlockDevice>>>,
     /// Commands each member was given and has not answered.
@@ -35,7 +35,7 @@ impl DeviceSet {
     /// Geometry of a member; `None` when it is missing.
     #[must_use]
     pub fn geometry(&self, member: Role) -> Option<&Geometry> {
-        self.devices[member.index()].as_ref().map(|device| device.geometry())
+        self.devices.get(member.index())?.as_ref().map(|device| device.geometry())
     }
 
     /// True when no member has anything to answer.
@@ -60,7 +60,7 @@ impl DeviceSet {
     /// True when a member has answered all that it was asked.
     #[must_use]
     pub fn is_answered(&self, member: Role) -> bool {
-        self.in_flight[member.index()] == 0
+        self.in_flight.get(member.index()).is_none_or(|count| *count == 0)
     }
 
     /// Takes a device out; its member is missing from now on.
@@ -69,7 +69,7 @@ impl DeviceSet {
     /// When it has commands to answer.
     pub fn take(&mut self, member: Role) -> Option<Box<dyn BlockDevice>> {
         assert!(self.is_answered(member), "member {member} has commands in flight");
-        self.devices[member.index()].take()
+        self.devices.get_mut(member.index())?.take()
     }
 
     /// Puts a device where a member is missing.
@@ -78,6 +78,9 @@ impl DeviceSet {
     /// When the member has a device, or refusals are not yet told.
     pub fn put(&mut self, member: Role, device: Box<dyn BlockDevice>) {
         assert!(self.is_answered(member), "member {member} has commands in flight");
+        let count = self.devices.len().max(member.index() + 1);
+        self.devices.resize_with(count, || None);
+        self.in_flight.resize(count, 0);
         let before = self.devices[member.index()].replace(device);
         assert!(before.is_none(), "member {member} has a device");
     }
@@ -92,7 +95,7 @@ impl DeviceSet {
         for (index, device) in self.devices.iter_mut().enumerate() {
             let Some(device) = device else { continue };
             device.poll(now, &mut self.scratch);
-            let member = Role(u16::try_from(index).expect("an array has at most 32 members"));
+            let member = Role(u16::try_from(index).expect("an array has at most 64 devices"));
             completions.extend(self.scratch.drain(..).map(|completion| (member, completion)));
         }
         for (member, _) in &completions[begin..] {
@@ -110,12 +113,12 @@ impl DeviceSet {
 
     /// Condition of a member; `None` when it is missing.
     pub fn condition(&mut self, now: Instant, member: Role) -> Option<Condition> {
-        self.devices[member.index()].as_mut().map(|device| device.condition(now))
+        self.devices.get_mut(member.index())?.as_mut().map(|device| device.condition(now))
     }
 
     /// Gives a member up: all of its commands are answered with [`Status::DeviceGone`].
     pub fn abandon(&mut self, member: Role) {
-        if let Some(device) = &mut self.devices[member.index()] {
+        if let Some(Some(device)) = self.devices.get_mut(member.index()) {
             device.abandon();
         }
     }

@@ -67,11 +67,36 @@ impl std::fmt::Display for Uuid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(pub u16);
 
+/// Distance from a role to the place of the device that is to replace its member: [`MEMBERS_MAX`].
+const REPLACEMENTS: u16 = 32;
+
 impl Role {
     /// The role as an index into a table with one entry per member.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
+    }
+
+    /// Place of the device that is to replace the member with this role: behind those of all members.
+    ///
+    /// # Panics
+    /// When it is one already.
+    #[must_use]
+    pub fn replacement(self) -> Role {
+        assert!(self.0 < REPLACEMENTS, "a replacement has none itself");
+        Role(self.0 + REPLACEMENTS)
+    }
+
+    /// True for the place of a replacement.
+    #[must_use]
+    pub fn is_replacement(self) -> bool {
+        self.0 >= REPLACEMENTS
+    }
+
+    /// Role of the member, be this its own or that of its replacement.
+    #[must_use]
+    pub fn of_member(self) -> Role {
+        Role(self.0 % REPLACEMENTS)
     }
 }
 

@@ -5,7 +5,7 @@
 #[path = "support/golden.rs"]
 mod golden;
 
-use block::md::assembly::{Assembly, Part, Policy, judge};
+use block::md::assembly::{Assembly, Part, Policy, REPLACEMENT_BEHIND, judge};
 use block::md::bad_blocks::BadBlocks;
 use block::md::bitmap;
 use block::md::examine;
@@ -14,7 +14,7 @@ use block::md::journal::{self, MetaBlock, Payload};
 use block::md::member::{Member, NotAMember};
 use block::md::ppl;
 use block::md::refusal::{Fault, Note, Refusal};
-use block::md::superblock::{SUPERBLOCK_BYTES, Superblock, Version};
+use block::md::superblock::{CLEAN, SUPERBLOCK_BYTES, Superblock, Version};
 use block::md::{Media, Role};
 use sha2::{Digest, Sha256};
 
@@ -227,11 +227,53 @@ fn parts_are_told_apart() {
     let arrays = judge(&members);
     assert_eq!((arrays[0].missing.as_slice(), arrays[0].absent().is_empty()), (&[Role(1)][..], true));
     assert_eq!(parts("r5-mid-replace")[1], Part::Active(Role(1)));
-    assert_eq!(parts("r5-mid-replace")[4], Part::Replacement(Role(1)));
+    assert_eq!(parts("r5-mid-replace")[4], Part::Replacement(Role(1), 1536));
     let members = read("r5-mid-recovery");
     assert_eq!(judged(&members).missing, [Role(1)]);
     let alone = only(&read("r5-mid-replace"), &[1]);
     assert_eq!(judged(&alone).missing, [Role(1)]);
+}
+
+/// Members of a golden array, once their superblocks are changed.
+fn changed(array: &str, change: impl Fn(usize, &mut Superblock)) -> Vec<Member> {
+    let of = |(index, (name, mut bytes)): (usize, (String, Vec<u8>))| {
+        let mut superblock = Member::read(&name, &bytes[..]).unwrap().superblock().clone();
+        change(index, &mut superblock);
+        let mut block = [0; SUPERBLOCK_BYTES];
+        superblock.encode(&mut block);
+        let start = usize::try_from(superblock.device.super_offset).unwrap() * 512;
+        bytes[start..start + SUPERBLOCK_BYTES].copy_from_slice(&block);
+        Member::read(&name, &bytes[..]).unwrap()
+    };
+    golden::members(array).into_iter().enumerate().map(of).collect()
+}
+
+#[test]
+fn replacements_of_arrays_that_are_not_clean_are_behind_or_refused() {
+    let judged_at = |is_clean: bool, behind: u64, is_named: bool| {
+        let members = changed("r5-mid-replace", |index, superblock| {
+            superblock.state.resync_offset = if is_clean { CLEAN } else { 0 };
+            if index != 4 {
+                superblock.state.events += behind;
+                superblock.roles[4] = if is_named { superblock.roles[4] } else { 0xfffe };
+            }
+        });
+        let assembly = judged(&members);
+        (assembly.devices[4].1, assembly.refusals.clone())
+    };
+    let copy = Part::Replacement(Role(1), 1536);
+    let refused = Refusal::Replaced { member: "d4.img".to_owned(), role: Role(1) };
+    for behind in 0..=1 {
+        assert_eq!(judged_at(true, behind, true), (copy, vec![]), "md goes on");
+        assert_eq!(judged_at(false, behind, true), (copy, vec![refused.clone()]), "md's, {behind} behind");
+    }
+    for behind in 2..=REPLACEMENT_BEHIND + 1 {
+        assert_eq!(judged_at(false, behind, true), (copy, vec![]), "ours, {behind} behind");
+        assert_eq!(judged_at(true, behind, true), (copy, vec![]), "a first dirty mark was cut off");
+        assert_eq!(judged_at(false, behind, false), (Part::Stale, vec![]), "writes went on without it");
+    }
+    assert_eq!(judged_at(false, REPLACEMENT_BEHIND + 2, true), (Part::Stale, vec![]));
+    assert!(refused.to_string().contains("leave d4.img out, or let md end that"), "{refused}");
 }
 
 #[test]

@@ -13,8 +13,8 @@
 //! nobody knows in which order sectors of a log arrive.
 
 use super::pages::PAGE_BYTES;
+use super::places::Places;
 use super::{Effects, InPlace, members};
-use base::pieces::PieceSet;
 use block::md::Role;
 use block::md::bad_blocks::{BadBlocks as Entry, ENTRY_BYTES, decode, encode};
 use block::md::reader::ROW_SECTORS;
@@ -116,13 +116,13 @@ impl List {
 pub struct BadBlocks {
     lists: BTreeMap<usize, List>,
     /// Members whose lists have entries: asked with each piece that is written.
-    listed: PieceSet,
+    listed: Places,
     /// Members whose lists changed since they were written.
-    dirty: PieceSet,
+    dirty: Places,
     /// Lists that are being written, as they were when the flush before that began: what was cleared since is not durable.
     writing: BTreeMap<usize, Vec<Entry>>,
     /// Members whose logs count: feature 8 is, or is about to be, on their superblocks.
-    counting: PieceSet,
+    counting: Places,
     /// Nothing is listed.
     is_unused: bool,
 }
@@ -152,12 +152,30 @@ impl BadBlocks {
 
     /// A member goes.
     pub fn forget(&mut self, role: usize) {
-        let own = PieceSet::one(role);
+        let own = Places::one(role);
         self.lists.remove(&role);
         self.listed = self.listed.without(own);
         self.dirty = self.dirty.without(own);
         self.writing.remove(&role);
         self.counting = self.counting.without(own);
+    }
+
+    /// The device at a place has the role of a member from now on, which goes.
+    pub fn take_role(&mut self, place: usize, role: usize) {
+        let is_dirty = self.dirty.contains(place);
+        let is_counting = self.counting.contains(place);
+        let (list, writing) = (self.lists.remove(&place), self.writing.remove(&place));
+        self.forget(place);
+        self.forget(role);
+        list.into_iter().for_each(|list| drop(self.lists.insert(role, list)));
+        writing.into_iter().for_each(|entries| drop(self.writing.insert(role, entries)));
+        if is_dirty {
+            self.dirty.insert(role);
+        }
+        if is_counting {
+            self.counting.insert(role);
+        }
+        self.note_listed(role);
     }
 
     /// True when one of the sectors of a member is listed.
@@ -192,7 +210,7 @@ impl BadBlocks {
 
     /// The list of a member changed.
     fn note_listed(&mut self, role: usize) {
-        let own = PieceSet::one(role);
+        let own = Places::one(role);
         let is_empty = self.lists.get(&role).is_none_or(|list| list.entries.is_empty());
         self.listed = if is_empty { self.listed.without(own) } else { self.listed.or(own) };
     }
@@ -237,12 +255,12 @@ impl BadBlocks {
     }
 
     /// Members whose lists are written as empty ones.
-    fn empty(&self) -> PieceSet {
+    fn empty(&self) -> Places {
         self.writing.iter().filter(|(_, entries)| entries.is_empty()).map(|(role, _)| *role).collect()
     }
 
     /// Members whose lists are being written.
-    fn written(&self) -> PieceSet {
+    fn written(&self) -> Places {
         self.writing.keys().copied().collect()
     }
 
@@ -263,7 +281,7 @@ impl BadBlocks {
     pub fn check_invariants(&self) {
         let listed = self.lists.iter().filter(|(_, list)| !list.entries.is_empty());
         assert_eq!(
-            listed.clone().map(|(role, _)| *role).collect::<PieceSet>(),
+            listed.clone().map(|(role, _)| *role).collect::<Places>(),
             self.listed,
             "lists with entries"
         );
@@ -314,7 +332,7 @@ impl InPlace {
         self.bad_blocks.writing.clear();
     }
 
-    fn write_bad_block_logs(&mut self, roles: PieceSet, fx: &mut Effects) {
+    fn write_bad_block_logs(&mut self, roles: Places, fx: &mut Effects) {
         for role in roles.and(self.members.recorded()).iter() {
             let is_counting = self.bad_blocks.counting.contains(role);
             let log = if is_counting { self.bad_blocks.log(role) } else { [0; PAGE_BYTES] };

@@ -38,16 +38,19 @@ pub struct PieceCommand {
     pub count: u16,
     /// It writes.
     pub is_write: bool,
+    /// It writes to the replacement of the member.
+    pub is_copy: bool,
 }
 
 impl PieceCommand {
     /// Command for a run of a strip in work.
     #[must_use]
     pub fn of(slot: u32, Run { piece, first, count }: Run, is_write: bool) -> PieceCommand {
-        PieceCommand { slot, piece, first, count, is_write }
+        PieceCommand { slot, piece, first, count, is_write, is_copy: false }
     }
 
     /// Puts frames that came home into the rows that they belong to.
+    #[inline]
     fn take_home(self, frames: &mut Vec<Frame>, rows: &mut Rows, part: impl Fn(&mut Row) -> &mut Held) {
         assert!(frames.is_empty() || frames.len() == usize::from(self.count), "frames of a command");
         let mut row = self.first + self.count;
@@ -60,7 +63,8 @@ impl PieceCommand {
 
 impl InPlace {
     /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
-    pub fn on_completion(&mut self, member: Role, completion: Completion, fx: &mut Effects) {
+    pub fn on_completion(&mut self, seat: Role, completion: Completion, fx: &mut Effects) {
+        let member = self.seat(seat);
         let (kind, waiter) = completion.token.unpack();
         let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
         match kind {
@@ -101,12 +105,16 @@ impl InPlace {
         let command = self.commands.remove(waiter);
         let Completion { status, mut frames, .. } = completion;
         match (command.is_write, status) {
+            (true, Status::Success) if command.is_copy => {
+                self.stock.give_vec(frames);
+                self.note_written_piece(member, command);
+            }
             (true, Status::Success) => {
                 // What was written may stay in the cache.
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
                 command.take_home(&mut frames, rows, |row| &mut row.new);
                 self.stock.give_vec(frames);
-                self.on_piece_written(member, command);
+                self.note_written_piece(member, command);
             }
             (true, Status::WriteError | Status::ReadError) => {
                 self.on_piece_unwritten(member, command, frames, fx);
@@ -152,10 +160,14 @@ impl InPlace {
     }
 
     /// What was written is no bad block any more.
-    fn on_piece_written(&mut self, member: Role, command: PieceCommand) {
-        if self.bad_blocks.is_empty() {
-            return;
+    #[inline]
+    fn note_written_piece(&mut self, member: Role, command: PieceCommand) {
+        if !self.bad_blocks.is_empty() {
+            self.clear_written_piece(member, command);
         }
+    }
+
+    fn clear_written_piece(&mut self, member: Role, command: PieceCommand) {
         let sectors = self.sectors(member, self.rows_of_command(command));
         if !self.bad_blocks.clear(member, &sectors) {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
@@ -177,6 +189,10 @@ impl InPlace {
             return;
         }
         frames.into_iter().for_each(|frame| self.stock.give(frame));
+        if member.is_replacement() {
+            // Its member has what was to be written, or has just failed itself.
+            return self.fail_member(member);
+        }
         self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
         self.on_unwritable(member, self.rows_of_command(command));
     }

@@ -31,6 +31,8 @@ pub struct Counters {
     pub resynced: u64,
     /// Rows that were rebuilt for members that are new in their roles.
     pub rebuilt: u64,
+    /// Blocks that were written to replacements, copies and what clients wrote.
+    pub copied: u64,
     /// Writes of superblocks, over all members.
     pub superblocks: u64,
     /// Writes of bitmap pages, over all members.

@@ -334,7 +334,12 @@ impl InPlace {
         self.ahead.logs.as_mut().expect("an array with logs").in_flight += 1;
         self.counters.logged += u64::try_from(frames.len()).expect("at most 33");
         let waiter = u32::try_from(role).expect("at most 32");
-        fx.command(members::role(role), kind::LOG, waiter, Op::Write { sector, frames, durable: true });
+        fx.command(
+            self.seat(members::role(role)),
+            kind::LOG,
+            waiter,
+            Op::Write { sector, frames, durable: true },
+        );
     }
 
     /// Writes the next batch of a member.
@@ -372,7 +377,7 @@ impl InPlace {
         logs.flush =
             Some(Flush { logs: waiting, pending: u32::try_from(volatile.count()).expect("at most 32") });
         for role in volatile.iter() {
-            fx.command(members::role(role), kind::LOG_FLUSH, 0, Op::Flush);
+            fx.command(self.seat(members::role(role)), kind::LOG_FLUSH, 0, Op::Flush);
         }
         self.end_log_flush();
         true
@@ -456,7 +461,8 @@ impl InPlace {
 
     /// Members that failed have no log: what waited for it has no parity to write. True when there was one.
     fn drop_logs(&mut self) -> bool {
-        let recorded = if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded() };
+        let recorded =
+            if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded().members };
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let mut dropped = false;
         for role in PieceSet::first(logs.logs.len()).without(recorded).iter() {

@@ -47,6 +47,7 @@ pub struct Order {
 
 impl Order {
     /// Pieces whose members are among these roles.
+    #[inline]
     #[must_use]
     pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
         if roles == PieceSet::first(self.members.len()) {
@@ -229,6 +230,7 @@ impl Map {
     }
 
     /// Members of a strip in the order of its code.
+    #[inline]
     #[must_use]
     pub fn order(&self, strip: Strip) -> &Order {
         let count = u64::try_from(self.orders.len()).expect("at most 32");

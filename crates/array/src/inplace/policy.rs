@@ -100,6 +100,8 @@ pub enum ChangeRefused {
     Cannot(CannotChange),
     /// Members are missing, or not yet rebuilt: how many.
     Degraded(usize),
+    /// Members are being replaced: how many.
+    Replacing(usize),
     /// A resync goes on, or rows are in doubt.
     Unsynced,
     /// A scrub goes on.
@@ -121,6 +123,10 @@ impl fmt::Display for ChangeRefused {
             ChangeRefused::Degraded(count) => write!(
                 f,
                 "{count} members are missing or not yet rebuilt: the consistency policy can be changed when they are whole"
+            ),
+            ChangeRefused::Replacing(count) => write!(
+                f,
+                "{count} members are being replaced: the consistency policy can be changed when that is through"
             ),
             ChangeRefused::Unsynced => {
                 f.write_str("parities are not yet right everywhere: wait for the end of the resync")
@@ -169,6 +175,8 @@ impl InPlace {
             return Err(ChangeRefused::Changing);
         } else if lacking > 0 {
             return Err(ChangeRefused::Degraded(lacking));
+        } else if !self.replacing().is_empty() {
+            return Err(ChangeRefused::Replacing(self.replacing().len()));
         } else if !self.sync.is_whole() || self.is_replaying() {
             return Err(ChangeRefused::Unsynced);
         } else if is_scrubbing {
@@ -299,7 +307,7 @@ impl InPlace {
                 turn.mark(superblock);
             }
         }
-        self.write_superblocks(roles, fx);
+        self.write_superblocks(roles.into(), fx);
     }
 
     /// Superblock of a member as it is going to be.
@@ -316,7 +324,7 @@ impl InPlace {
             let (sector, sectors) = self.turned(role).ppl_place().expect("a superblock with a log");
             self.scribe.await_answer();
             let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
-            fx.command(members::role(role), kind::SCRIBE, 0, op);
+            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, op);
         }
     }
 

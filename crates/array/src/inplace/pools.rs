@@ -23,6 +23,7 @@ pub struct Pools {
 
 impl Pools {
     /// A row with so many pieces.
+    #[inline]
     #[must_use]
     pub fn row(&mut self, pieces: usize) -> Row {
         let row = self.rows.pop().unwrap_or_else(|| Row::new(pieces));

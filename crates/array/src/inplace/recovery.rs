@@ -20,6 +20,7 @@ use super::InPlace;
 use super::map::Strip;
 use super::members;
 use super::newcomer::{Newcomer, Stage};
+use super::places::Places;
 use super::row_set::RowSet;
 use super::rows::Rows;
 use base::pieces::PieceSet;
@@ -156,7 +157,7 @@ impl InPlace {
 
     /// Roles that nobody has.
     pub(super) fn vacant(&self) -> PieceSet {
-        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting))
+        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting).members)
     }
 
     /// True when nobody has a role.
@@ -270,29 +271,40 @@ impl InPlace {
             return;
         }
         let start = self.map.rows_of(strip).start;
-        let listed = self.list_lost(start, lost);
+        let unmade = self.unmade(strip, rows, lost);
+        // What cannot be had is a bad block of its device, as md has it.
+        let stuck: BTreeSet<(usize, u16)> = unmade
+            .into_iter()
+            .filter(|(place, row)| !self.list_stuck(*place, start + u64::from(*row)))
+            .collect();
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
-        for (role, newcomer) in active {
+        for (place, newcomer) in active {
             for row in rows.set().iter() {
-                let is_lost = lost.contains(row) && !listed.contains(&(role, row));
-                newcomer.note_row(start + u64::from(row), is_lost);
+                newcomer.note_row(start + u64::from(row), stuck.contains(&(place, row)));
             }
         }
         self.note_done();
         self.counters.rebuilt += u64::try_from(rows.len() - lost.count()).expect("at most 128 rows");
     }
 
-    /// Rows that could not be rebuilt are bad blocks of their members, as md has it: by role and row of the strip.
-    fn list_lost(&mut self, start: u64, lost: RowSet) -> BTreeSet<(usize, u16)> {
-        let mut listed = BTreeSet::new();
-        for row in lost.iter() {
-            for role in self.members.rebuilt_in(start + u64::from(row)).iter() {
-                if self.list_stuck(role, start + u64::from(row)) {
-                    listed.insert((role, row));
+    /// Rows of a strip that newcomers lack and did not get, by place and row: for they could not be rebuilt, or not be read to
+    /// be copied.
+    fn unmade(&self, strip: Strip, rows: &Rows, lost: RowSet) -> Vec<(usize, u16)> {
+        let order = self.map.order(strip);
+        let mut unmade = Vec::new();
+        for (place, newcomer) in self.members.newcomers() {
+            let is_active = newcomer.stage() == Stage::Active;
+            let place = members::role(place);
+            let piece = order.members.iter().position(|member| *member == place.of_member());
+            let piece = piece.expect("a piece of each member");
+            for (number, row) in rows.iter().filter(|_| is_active) {
+                let is_lost = (lost.contains(number) && !place.is_replacement()) || !row.sent.contains(piece);
+                if is_lost && !newcomer.counts(self.row_of(strip, number)) {
+                    unmade.push((place.index(), number));
                 }
             }
         }
-        listed
+        unmade
     }
 
     /// Rows of a strip were written: those that were stuck are tried again.
@@ -308,7 +320,7 @@ impl InPlace {
     }
 
     /// Newcomers that are recovered, and durable; their superblocks do not say so yet.
-    pub(super) fn recovered(&self) -> PieceSet {
+    pub(super) fn recovered(&self) -> Places {
         let is_whole = |newcomer: &super::newcomer::Newcomer| {
             newcomer.stage() == Stage::Active
                 && newcomer.flushed() == self.map.rows()
@@ -343,14 +355,17 @@ impl InPlace {
             sectors_total: self.map.rows() * ROW_SECTORS,
             rows_stuck: newcomer.stuck().len(),
         };
-        self.members.newcomers().map(of).collect()
+        let is_member = |(place, _): &(usize, &Newcomer)| !members::role(*place).is_replacement();
+        self.members.newcomers().filter(is_member).map(of).collect()
     }
 
     /// Asserts what must hold between events.
     pub(super) fn check_recovery(&self) {
         for (role, newcomer) in self.members.newcomers() {
             newcomer.check_invariants(self.map.rows());
-            assert!(!self.members.live().contains(role), "member {role} is in sync and a newcomer");
+            let place = members::role(role);
+            let is_beside = self.members.is_live(place.of_member());
+            assert!(is_beside == place.is_replacement(), "{newcomer:?} at place {place}");
         }
     }
 }

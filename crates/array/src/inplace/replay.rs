@@ -87,7 +87,7 @@ impl InPlace {
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
                     self.ahead.replay.pending += 1;
-                    fx.command(super::members::role(role), kind::REPLAY, 0, Op::Flush);
+                    fx.command(self.seat(super::members::role(role)), kind::REPLAY, 0, Op::Flush);
                 }
                 State::Flushing
             }
@@ -118,7 +118,7 @@ impl InPlace {
             let sector = if is_journal { sector } else { self.members.data_offset(member) + sector };
             self.ahead.replay.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: is_journal };
-            fx.command(member, kind::REPLAY, 0, op);
+            fx.command(self.seat(member), kind::REPLAY, 0, op);
         }
         moved
     }

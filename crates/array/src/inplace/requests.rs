@@ -203,7 +203,7 @@ impl InPlace {
         self.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
         let sector = self.sector(member, row);
-        fx.command(member, kind::DIRECT, number, Op::Read { sector, frames });
+        fx.command(self.seat(member), kind::DIRECT, number, Op::Read { sector, frames });
     }
 
     /// Reads blocks that their member cannot return.
@@ -321,7 +321,7 @@ impl InPlace {
         let volatile = self.members.volatile();
         for index in volatile.iter() {
             self.requests.add_part(request);
-            fx.command(super::members::role(index), kind::FLUSH, request, Op::Flush);
+            fx.command(self.seat(super::members::role(index)), kind::FLUSH, request, Op::Flush);
         }
         !volatile.is_empty()
     }

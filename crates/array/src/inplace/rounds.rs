@@ -6,7 +6,7 @@ use super::plan::{Method, RowFacts};
 use super::row::Row;
 use super::row_set::RowSet;
 use super::rows::Rows;
-use super::runs::for_each_run;
+use super::runs::{Run, for_each_run};
 use super::table::{Job, Kind, Logged, Phase, Round, Slot, Work};
 use super::{Effects, InPlace, kind, members};
 use base::frame::Frame;
@@ -98,7 +98,9 @@ impl InPlace {
             return false;
         };
         let kind = job.work.kind();
-        slot.round = Some(pools.round(kind));
+        let mut round = pools.round(kind);
+        round.copied = self.members.replaced();
+        slot.round = Some(round);
         if let Err(job) = self.admit(number, job) {
             let (slot, pools) = self.table.slot_and_pools(number);
             slot.round.take().into_iter().for_each(|round| pools.keep_round(round));
@@ -141,9 +143,7 @@ impl InPlace {
             Work::Read(wanted) => wanted.iter().map(|wanted| wanted.row).collect(),
             Work::Zero => RowSet::EMPTY,
             Work::Resync => all().filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect(),
-            Work::Rebuild => {
-                all().filter(|row| !self.members.rebuilt_in(self.row_of(strip, *row)).is_empty()).collect()
-            }
+            Work::Rebuild => all().filter(|row| self.members.is_lacked(self.row_of(strip, *row))).collect(),
             Work::Scrub => all().filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect(),
         }
     }
@@ -161,7 +161,8 @@ impl InPlace {
         let round = slot.round_mut();
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
         let fresh = touched.without(round.rows.set());
-        let needed = 2 * pieces * fresh.count();
+        let copies = if round.copied.is_empty() { 0 } else { round.copied.count() };
+        let needed = (2 * pieces + copies) * fresh.count();
         if !self.stock.reserve(needed) {
             return Err(job);
         }
@@ -212,9 +213,14 @@ impl InPlace {
         let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
         for place in touched.iter() {
             let row = strip.0 * self.map.strip_rows() + u64::from(place);
+            let is_bad = |member: Role| {
+                let sector = self.members.data_offset(member) + row * ROW_SECTORS;
+                self.bad_blocks.is_bad(member, &(sector..sector + ROW_SECTORS))
+            };
             for (piece, member) in order.members.iter().enumerate() {
-                let sector = self.members.data_offset(*member) + row * ROW_SECTORS;
-                if self.bad_blocks.is_bad(*member, &(sector..sector + ROW_SECTORS)) {
+                // A replacement may be the member before this is read.
+                let is_replaced = self.members.has_replacement(*member);
+                if is_bad(*member) || (is_replaced && is_bad(member.replacement())) {
                     rows.get_mut(place).expect("rows that were made").unreadable.insert(piece);
                 }
             }
@@ -279,7 +285,9 @@ impl InPlace {
                 Kind::Zero => PieceSet::EMPTY,
                 Kind::Rebuild => {
                     let pieces = order.pieces_of(self.members.rebuilt_in(number));
-                    facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY)
+                    let copied = order.pieces_of(self.members.copied_in(number).and(round.copied));
+                    let of_copies = copied.iter().filter_map(|piece| facts.read(piece));
+                    of_copies.fold(facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY), PieceSet::or)
                 }
                 Kind::Read => {
                     let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == place);
@@ -307,7 +315,7 @@ impl InPlace {
         }
         let sector = self.sector(member, self.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(member, kind::PIECE, waiter, Op::Read { sector, frames });
+        fx.command(self.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
     }
 
     /// Moves a round on whose commands have all come back.
@@ -376,10 +384,14 @@ impl InPlace {
                     Some(false) | None => row.is_lost = true,
                 },
                 Kind::Rebuild => {
-                    let roles = self.members.rebuilt_in(row_number);
-                    let pieces = order.pieces_of(roles);
-                    let live = counting.or(pieces);
-                    row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
+                    let pieces = order.pieces_of(self.members.rebuilt_in(row_number));
+                    if !pieces.is_empty() {
+                        let live = counting.or(pieces);
+                        row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
+                    }
+                    let copied = order.pieces_of(self.members.copied_in(row_number).and(round.copied));
+                    let facts = row.facts(&order.code, counting, facts.is_right);
+                    row.find(&facts, copied, &mut self.stock);
                 }
                 Kind::Read | Kind::Zero => {}
             }
@@ -450,6 +462,7 @@ impl InPlace {
             return true;
         }
         let durable = round.durable || round.kind == Kind::Scrub;
+        let has_copies = self.issue_copies(number, durable, fx);
         let mut places = std::mem::take(&mut self.table.pools.places);
         let slot = self.table.slot(number);
         let writable = self.map.order(slot.strip).pieces_of(self.members.writable());
@@ -463,7 +476,7 @@ impl InPlace {
         for_each_run(&places, |run| {
             self.write_piece(PieceCommand::of(number, run, true), durable, fx);
         });
-        let has_issued = !places.is_empty();
+        let has_issued = has_copies || !places.is_empty();
         places.clear();
         self.table.pools.places = places;
         has_issued
@@ -483,6 +496,7 @@ impl InPlace {
         for place in command.first..command.first + command.count {
             let row = round.rows.get_mut(place).expect("a row that is written");
             corrected += u64::from(row.unreadable.contains(command.piece));
+            row.sent.insert(command.piece);
             frames.push(row.new.take(command.piece).expect("content to write"));
         }
         let count = u64::from(command.count);
@@ -491,7 +505,7 @@ impl InPlace {
         self.counters.resynced += if is_resync { count } else { 0 };
         let sector = self.sector(member, self.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(member, kind::PIECE, waiter, Op::Write { sector, frames, durable });
+        fx.command(self.seat(member), kind::PIECE, waiter, Op::Write { sector, frames, durable });
     }
 
     /// Writes a row again that was one of several.
@@ -506,7 +520,12 @@ impl InPlace {
         slot.round_mut().pending += 1;
         let sector = self.sector(member, self.row_of(self.table.slot(command.slot).strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(member, kind::PIECE, waiter, Op::Write { sector, frames: vec![frame], durable: true });
+        fx.command(
+            self.seat(member),
+            kind::PIECE,
+            waiter,
+            Op::Write { sector, frames: vec![frame], durable: true },
+        );
     }
 
     /// Makes a strip zeros on all members: parities of zeros are zeros.
@@ -522,10 +541,16 @@ impl InPlace {
         {
             self.table.slot_mut(number).round_mut().pending += 1;
             let sector = self.sector(member, rows.start);
-            let command = PieceCommand { slot: number, piece, first: 0, count, is_write: true };
+            let command = PieceCommand::of(number, Run { piece, first: 0, count }, true);
             let waiter = self.commands.insert(command);
-            fx.command(member, kind::PIECE, waiter, Op::WriteZeroes { sector, sectors, may_unmap: true });
+            fx.command(
+                self.seat(member),
+                kind::PIECE,
+                waiter,
+                Op::WriteZeroes { sector, sectors, may_unmap: true },
+            );
         }
+        self.copy_zeroes(number, fx);
     }
 
     /// Ends a round: notes what is right now, answers, and lets the next one begin.
@@ -634,8 +659,13 @@ impl InPlace {
         match kind {
             Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
             Kind::Rebuild => {
-                let whole = rows.iter().filter(|(_, row)| !row.is_lost);
-                whole.for_each(|(place, _)| self.sync.note_right(all.start + u64::from(place)));
+                for (place, _) in rows.iter().filter(|(_, row)| !row.is_lost) {
+                    let row = all.start + u64::from(place);
+                    // A copy says nothing of parities.
+                    if !self.members.rebuilt_in(row).is_empty() {
+                        self.sync.note_right(row);
+                    }
+                }
             }
             Kind::Resync if self.members.is_degraded() => {}
             Kind::Resync => {

@@ -27,6 +27,8 @@ pub struct Row {
     pub planned: Option<Method>,
     /// Manner in which the parities were computed.
     pub method: Option<Method>,
+    /// Pieces that were written.
+    pub sent: PieceSet,
     /// Parities cannot be computed, or the row cannot be made right.
     pub is_lost: bool,
 }
@@ -46,6 +48,7 @@ impl Row {
             cached: PieceSet::EMPTY,
             planned: None,
             method: None,
+            sent: PieceSet::EMPTY,
             is_lost: false,
         }
     }
@@ -198,6 +201,22 @@ impl Row {
         true
     }
 
+    /// Pieces that are copied to replacements: what their members could not return is decoded, and written to them too. Where it
+    /// cannot be had, nothing is held of it afterwards.
+    pub fn find(&mut self, facts: &RowFacts<'_>, pieces: PieceSet, stock: &mut Stock) {
+        for piece in pieces.without(facts.held).iter() {
+            if facts.read(piece).is_some_and(PieceSet::is_empty) {
+                self.decode(facts, piece, stock);
+            }
+        }
+    }
+
+    /// Content that a piece has at the end of a round, if it is known.
+    #[must_use]
+    pub fn content(&self, piece: usize) -> Option<&Block> {
+        self.new.get(piece).or_else(|| self.old.get(piece))
+    }
+
     /// Compares parities with data; those that are wrong get new content when it repairs. What could not be read is decoded, and
     /// written where its member is there. `None` when something is missing.
     pub fn scrub(&mut self, facts: &RowFacts<'_>, repairs: bool, stock: &mut Stock) -> Option<bool> {
@@ -243,6 +262,7 @@ impl Row {
     }
 
     /// The row is through, and as good as new.
+    #[inline]
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.old.give(self.old.pieces(), stock);
         self.new.give(self.new.pieces(), stock);
@@ -251,6 +271,7 @@ impl Row {
         self.cached = PieceSet::EMPTY;
         self.planned = None;
         self.method = None;
+        self.sent = PieceSet::EMPTY;
         self.is_lost = false;
     }
 }

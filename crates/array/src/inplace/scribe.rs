@@ -17,12 +17,16 @@
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
 //! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
 //! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
+//!
+//! *Replacements* come first in each record, and as long as the array is not clean their superblocks are [`block::md::assembly::REPLACEMENT_BEHIND`] updates
+//! behind: md would read them, and spoil parities on them, as it resyncs.
 
 mod records;
 
 use super::journal::Journal;
 use super::newcomer::Stage;
 use super::pages::PAGE_BYTES;
+use super::places::Places;
 use super::{Effects, InPlace, kind, members};
 use base::bytes::put;
 use base::frame::Frame;
@@ -82,9 +86,22 @@ struct Record {
     /// Roles without a member.
     absent: PieceSet,
     /// Newcomers that are named for the first time.
-    joining: PieceSet,
+    joining: Places,
     /// Newcomers that are whole.
-    whole: PieceSet,
+    whole: Places,
+    /// Roles whose replacement is named.
+    named: PieceSet,
+    /// Devices whose superblocks are written before those of all others.
+    first: Places,
+    /// It is one of those that are owed.
+    is_owed: bool,
+}
+
+impl Record {
+    /// Members that are none any more, for their replacement is whole.
+    fn replaced(&self) -> PieceSet {
+        self.whole.replacements
+    }
 }
 
 /// State of the superblocks.
@@ -102,6 +119,11 @@ pub struct Scribe {
     has_failure: bool,
     /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
+    /// Roles whose replacement superblocks name.
+    named: PieceSet,
+    /// Records that have to begin from now on, whatever they say: for a member failed whose role is not vacant, or for some device may
+    /// hold one that is as new as the next.
+    owed: u8,
     step: Step,
     record: Record,
     pending: u32,
@@ -130,8 +152,18 @@ impl Scribe {
             is_owner: false,
             has_failure: false,
             recorded: nobody,
+            named: nobody,
+            owed: 0,
             step: Step::Rest,
-            record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
+            record: Record {
+                is_dirty: false,
+                absent: nobody,
+                joining: Places::EMPTY,
+                whole: Places::EMPTY,
+                named: nobody,
+                first: Places::EMPTY,
+                is_owed: false,
+            },
             pending: 0,
             writers: 0,
             begun: 0,
@@ -166,15 +198,34 @@ impl Scribe {
         self.is_owner && self.mark == Mark::Dirty
     }
 
-    /// True when these members are missing and superblocks have to say so: once this engine wrote any, or since one failed.
+    /// True when these members are missing, or others than these replacements are named, and superblocks have to say so: once this
+    /// engine wrote any, or since one failed.
+    #[inline]
     #[must_use]
-    pub fn lacks(&self, absent: PieceSet) -> bool {
-        (self.is_owner || self.has_failure) && !absent.without(self.recorded).is_empty()
+    pub fn lacks(&self, absent: PieceSet, replacements: PieceSet) -> bool {
+        let is_wrong =
+            !absent.without(self.recorded).is_empty() || !self.named.without(replacements).is_empty();
+        (self.is_owner || self.has_failure) && (is_wrong || self.owed > 0)
+    }
+
+    /// Superblocks name these replacements at the start.
+    pub fn set_named(&mut self, replacements: PieceSet) {
+        self.named = replacements;
+    }
+
+    /// Superblocks name a replacement as the member.
+    pub(super) fn note_completed(&mut self, member: Role) {
+        self.named = self.named.without(PieceSet::one(member.index()));
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
     pub fn note_failure(&mut self) {
         self.has_failure = true;
+    }
+
+    /// A member failed, and its replacement has the role: superblocks have to say that it is another device.
+    pub(super) fn note_replaced(&mut self) {
+        self.owed = self.owed.saturating_add(1);
     }
 
     /// The steps of a change of the policy begin.
@@ -233,6 +284,7 @@ impl InPlace {
         is_stopped || (self.scribe.mark == Mark::Dirty && self.sync.is_whole())
     }
 
+    #[inline]
     fn is_idle(&self) -> bool {
         self.scribe.writers == 0 && !self.table.wants_mark()
     }
@@ -300,11 +352,15 @@ impl InPlace {
                 self.end_pages();
                 self.update_superblocks(now);
                 self.scribe.step = Step::Newcomers;
-                self.write_superblocks(self.scribe.record.joining, fx);
+                self.write_superblocks(self.scribe.record.first, fx);
+            }
+            Step::Newcomers if self.has_lost_completion(self.scribe.record.whole) => {
+                self.abandon_completion()
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
-                self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
+                let others = self.members.recorded().without(self.scribe.record.first);
+                self.write_superblocks(others.without(self.scribe.record.replaced().into()), fx);
                 self.write_superblock_of_journal(fx);
             }
             Step::Admit => {
@@ -315,7 +371,7 @@ impl InPlace {
                 self.scribe.step = Step::Rest;
                 self.end_flush();
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
-                self.scribe.record.whole = self.recovered();
+                self.scribe.record.whole = self.completed();
             }
             Step::Superblocks => {
                 self.end_record(now, fx);
@@ -348,6 +404,14 @@ impl InPlace {
                 }
             }
         }
+    }
+
+    /// The replacement that a record was to complete has failed, and may say all the same that it is the member: the next record is as
+    /// new as that, and the one behind it newer.
+    fn abandon_completion(&mut self) {
+        self.scribe.events -= 1;
+        self.scribe.owed = self.scribe.owed.max(2);
+        self.scribe.step = Step::Rest;
     }
 
     fn end_step_of_journal(&mut self, fx: &mut Effects) {
@@ -407,7 +471,7 @@ impl InPlace {
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let may_be_dirty = self.are_logs_begun() && self.is_journal_begun();
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && may_be_dirty;
-        if wants_dirty || self.scribe.lacks(self.members.absent()) {
+        if wants_dirty || self.scribe.lacks(self.members.absent(), self.members.replacements()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
             return true;
@@ -522,13 +586,16 @@ impl InPlace {
         let joining =
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
-        self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
+        let named = self.members.replacements();
+        let first = joining.or(Places::of_replacements(named)).or(self.scribe.roster.behind);
+        self.scribe.record =
+            Record { is_dirty, absent, joining, whole: Places::EMPTY, named, first, is_owed: false };
         if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
             self.scribe.step = Step::Level;
             if self.scribe.roster.has_lagging_journal {
                 self.write_superblock_of_journal(fx);
             }
-            return self.write_superblocks(self.scribe.roster.lagging, fx);
+            return self.write_superblocks(self.scribe.roster.lagging.into(), fx);
         }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
@@ -572,7 +639,7 @@ impl InPlace {
     /// Writes a block to members, durable.
     pub(super) fn broadcast(
         &mut self,
-        roles: PieceSet,
+        roles: Places,
         sector: impl Fn(&Superblock) -> Option<u64>,
         content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
         fx: &mut Effects,
@@ -585,7 +652,7 @@ impl InPlace {
             put(&mut frame.data, 0, &content(superblock));
             self.scribe.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: true };
-            fx.command(members::role(role), kind::SCRIBE, 0, op);
+            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, op);
         }
     }
 
@@ -593,7 +660,7 @@ impl InPlace {
         self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
         for role in self.members.volatile().iter() {
             self.scribe.pending += 1;
-            fx.command(members::role(role), kind::SCRIBE, 0, Op::Flush);
+            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, Op::Flush);
         }
     }
 

@@ -56,6 +56,12 @@ impl Spares {
         (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
 
+    /// Takes one out by its name, to replace a member.
+    pub(super) fn take_named(&mut self, name: &str) -> Option<Spare> {
+        let place = self.waiting.iter().position(|spare| spare.name == name);
+        place.map(|place| self.waiting.remove(place))
+    }
+
     /// A spare has a role now.
     pub(super) fn note_stepped_in(&mut self, role: Role, name: String) {
         self.stepped_in.push((role, name));

@@ -83,7 +83,7 @@ pub enum NotServed {
     JournalRoom(u64, u64),
     /// Member that lists bad blocks, beside a journal.
     JournalBadBlocks(String),
-    /// Copy in the making of a member that still works.
+    /// Copy in the making of a member that still works, beside a log.
     Replacement(String),
     /// Member whose bad-block log counts in units of several sectors.
     BadBlocks(String),
@@ -126,7 +126,8 @@ impl fmt::Display for NotServed {
             ),
             NotServed::Replacement(member) => write!(
                 f,
-                "{member} is the copy in the making of a member that still works: let md finish that, or leave it out"
+                "{member} is the copy in the making of a member that still works, which is not served here beside a partial parity log or a \
+                 journal: let md finish that, or leave it out"
             ),
             NotServed::BadBlocks(member) => write!(
                 f,
@@ -145,7 +146,13 @@ impl fmt::Display for NotServed {
 
 impl std::error::Error for NotServed {}
 
-/// Role and member of each device that serves, those that are being recovered included.
+/// True of a device that is, or was, to replace a member, and is not whole.
+fn is_replacement(member: &Member) -> bool {
+    member.superblock().has(feature::REPLACEMENT) && member.superblock().has(feature::RECOVERY_OFFSET)
+}
+
+/// Role and member of each device that serves, those that are being recovered included. Devices that are to replace a member have
+/// places of their own ([`Role::replacement`]).
 ///
 /// # Errors
 /// When the array is not served here.
@@ -157,8 +164,11 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
     for (member, part) in &assembly.devices {
         match part {
             Part::Active(role) | Part::Recovering(role, _) => found.push((*role, *member)),
-            Part::Replacement(_) => return Err(NotServed::Replacement(member.name.clone())),
+            Part::Replacement(role, _) => found.push((role.replacement(), *member)),
             Part::Journal | Part::Spare | Part::Stale => continue,
+        }
+        if is_replacement(member) && matches!(assembly.policy(), Policy::Ppl | Policy::Journal) {
+            return Err(NotServed::Replacement(member.name.clone()));
         }
         let has_entries = member.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty());
         if has_entries && assembly.policy() == Policy::Ppl {
@@ -272,6 +282,14 @@ fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option
     })
 }
 
+/// A device that is to replace a member. What a crash left of a row on the member may lie otherwise on it, or not at all: it counts
+/// below the first row whose parities are not known to be right.
+fn replacement(superblock: &Superblock, sync: &Sync, rows: u64) -> Newcomer {
+    let offset = superblock.device.recovery_offset / ROW_SECTORS;
+    let done = if superblock.has(feature::RECOVERY_OFFSET) { offset.min(rows) } else { rows };
+    Newcomer::recorded_at(sync.first().map_or(done, |row| done.min(row)))
+}
+
 /// Map of a shape, where it can be served.
 pub(super) fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
     let strip_rows_max = if has_logs { logs::STRIP_ROWS_MAX } else { STRIP_ROWS_MAX };
@@ -340,13 +358,18 @@ fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages>
 /// Scribe of superblocks as they are, of which some may have missed the last update.
 fn scribe_of(
     assembly: &Assembly<'_>,
-    found: &[(Role, &Member)],
+    [found, beside]: [&[(Role, &Member)]; 2],
     superblocks: Vec<Option<Superblock>>,
     began: u64,
 ) -> Scribe {
     let newest = assembly.superblock();
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), began);
     let is_lagging = |member: &Member| member.events() < newest.state.events;
+    for (place, member) in beside {
+        scribe.roster.put(place.index(), superblock_in(assembly, member));
+    }
+    scribe.set_named(beside.iter().map(|(place, _)| place.of_member().index()).collect());
+    // Replacements are behind as long as the array is not clean, and first in each record.
     let lagging = found.iter().filter(|(_, member)| is_lagging(member));
     lagging.for_each(|(role, _)| scribe.roster.note_lagging(role.index()));
     if let Some(device) = journal_of(assembly) {
@@ -387,7 +410,8 @@ pub fn start_recovered(
     let has_logs = assembly.policy() == Policy::Ppl;
     let (map, journal) = map_and_journal(assembly, &recovered)?;
     let roles = usize::from(map.geometry().members());
-    assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
+    assert!(tuning.strip_frames >= 3 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
+    let (found, beside): (Vec<_>, Vec<_>) = found.into_iter().partition(|(role, _)| !role.is_replacement());
     let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];
     for (role, member) in &found {
         let before = superblocks[role.index()].replace(superblock_in(assembly, member));
@@ -401,12 +425,12 @@ pub fn start_recovered(
             Some((superblock.device.data_offset, is_volatile(role(index))))
         })
         .collect();
-    let pages = pages_of(assembly, &found);
+    let pages = pages_of(assembly, &[&found[..], &beside[..]].concat());
     let mut bad_blocks =
         if has_logs || journal.is_some() { BadBlocks::unused() } else { BadBlocks::default() };
-    for (role, member) in &found {
+    for (place, member) in found.iter().chain(&beside) {
         let entries = member.bad_blocks.clone().expect("members that were judged");
-        bad_blocks.set_member(role.index(), entries, member.superblock());
+        bad_blocks.set_member(place.index(), entries, member.superblock());
     }
     let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
     let mut cursor = map.rows();
@@ -417,12 +441,18 @@ pub fn start_recovered(
         }
     }
     let mut sync = unsynced(assembly, &map);
+    for (place, member) in &beside {
+        let newcomer = replacement(member.superblock(), &sync, map.rows());
+        cursor = cursor.min(newcomer.done());
+        let placed = (member.superblock().device.data_offset, is_volatile(*place));
+        members.add_replacement(place.of_member(), newcomer, placed);
+    }
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
     let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered.generation)).transpose()?;
     // Beside a journal no array is marked dirty.
     let may_be_cached = journal.is_some() || (has_logs && !newest.is_clean());
     let replay = journal::replay_of(journal.as_ref(), &mut recovered, may_be_cached);
-    let scribe = scribe_of(assembly, &found, superblocks, tuning.began);
+    let scribe = scribe_of(assembly, [&found[..], &beside[..]], superblocks, tuning.began);
     let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,

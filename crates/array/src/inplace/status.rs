@@ -4,6 +4,7 @@ use super::InPlace;
 use super::counters::Counters;
 use super::members::role;
 use super::recovery::Rebuilding;
+use super::replacing::Replacing;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use crate::pacer::Rates;
@@ -24,6 +25,8 @@ pub struct Status {
     pub missing: Vec<Role>,
     /// Members that are being rebuilt.
     pub rebuilding: Vec<Rebuilding>,
+    /// Members that are being replaced.
+    pub replacing: Vec<Replacing>,
     /// Entries of the bad-block log of each member that has some.
     pub bad_blocks: Vec<(Role, Vec<BadBlocks>)>,
     /// A rebuild goes on: not when all that is left are rows that cannot be rebuilt.
@@ -76,6 +79,7 @@ impl InPlace {
         Status {
             missing: self.vacant().iter().map(role).collect(),
             rebuilding: self.rebuilding(),
+            replacing: self.replacing(),
             bad_blocks: self.bad_blocks(),
             is_rebuilding: self.is_rebuilding(),
             is_broken: self.members.is_broken(),

@@ -75,6 +75,7 @@ impl Sync {
     }
 
     /// True when the parities of a row are known to be right.
+    #[inline]
     #[must_use]
     pub fn is_right(&self, row: u64) -> bool {
         if self.is_whole() {
@@ -118,6 +119,7 @@ impl Sync {
     }
 
     /// A row's parities were computed from its data, and written.
+    #[inline]
     pub fn note_right(&mut self, row: u64) {
         self.stuck.remove(&row);
         if self.range_with(row).is_some() {

@@ -176,6 +176,9 @@ pub struct Round {
     pub has_failed_writes: bool,
     /// Epoch of the cache when it began.
     pub epoch: u64,
+    /// Roles whose replacement gets what their member does: those that had one when it began. A strip was not yet copied for who came
+    /// later.
+    pub copied: PieceSet,
 }
 
 impl Round {
@@ -195,6 +198,7 @@ impl Round {
             durable: false,
             has_failed_writes: false,
             epoch: 0,
+            copied: PieceSet::EMPTY,
         }
     }
 
@@ -231,6 +235,7 @@ impl Round {
         self.regions.clear();
         (self.kind, self.phase, self.logged) = (kind, Phase::Gathering, Logged::Not);
         (self.reserved, self.durable, self.has_failed_writes, self.epoch) = (0, false, false, 0);
+        self.copied = PieceSet::EMPTY;
     }
 
     /// True when dirty mark and bits come first.

@@ -3,6 +3,7 @@
 use super::members::role;
 use super::policy::ChangeRefused;
 use super::recovery::AddRefused;
+use super::replacing::ReplaceRefused;
 use super::returning::{ReturnRefused, Returning};
 use super::spares::{Spare, Spares};
 use super::{Effects, InPlace};
@@ -52,8 +53,9 @@ impl InPlaceVolume {
 
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
     pub fn give_up_member(&mut self, member: Role) {
+        let seat = self.engine.seat(member);
         self.engine.fail_member(member);
-        self.devices.abandon(member);
+        self.devices.abandon(seat);
     }
 
     /// Adds an empty device as a member: see [`InPlace::add_member`]. The device of the member before is closed.
@@ -71,9 +73,69 @@ impl InPlaceVolume {
             return Err(AddRefused::Busy(role));
         }
         self.engine.add_member(role, superblock, device.geometry().volatile_cache)?;
-        drop(self.devices.take(role));
-        self.devices.put(role, device);
+        self.seat(role, device);
         Ok(())
+    }
+
+    /// A device is at a place from now on; the one before is closed.
+    fn seat(&mut self, place: Role, device: Box<dyn BlockDevice>) {
+        let seat = self.engine.seat(place);
+        drop(self.devices.take(seat));
+        self.devices.put(seat, device);
+    }
+
+    /// Replaces a member by an empty device: see [`InPlace::replace_member`].
+    ///
+    /// # Errors
+    /// When it cannot be replaced.
+    pub fn replace_member(
+        &mut self,
+        member: Role,
+        superblock: Superblock,
+        device: Box<dyn BlockDevice>,
+    ) -> Result<(), ReplaceRefused> {
+        self.engine.can_replace(member)?;
+        if !self.is_answered(member.replacement()) {
+            return Err(ReplaceRefused::Busy(member));
+        }
+        self.engine.replace_member(member, superblock, device.geometry().volatile_cache)?;
+        self.seat(member.replacement(), device);
+        Ok(())
+    }
+
+    /// Replaces a member by a spare, the first unless it is named; its name, or `None` when there is none that fits. A spare that
+    /// does not is given up.
+    ///
+    /// # Errors
+    /// When it cannot be replaced.
+    pub fn replace_by_spare(
+        &mut self,
+        member: Role,
+        named: Option<&str>,
+    ) -> Result<Option<String>, ReplaceRefused> {
+        self.engine.can_replace(member)?;
+        let next = |spares: &mut Spares| match named {
+            Some(name) => spares.take_named(name),
+            None => spares.take(),
+        };
+        while let Some(Spare { name, superblock, device }) = next(&mut self.spares) {
+            let superblock = self.engine.superblock_of_spare(superblock);
+            if is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors) {
+                self.replace_member(member, superblock, device)?;
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Devices that are nobody any more are closed, once they have answered.
+    fn close_vacated(&mut self) {
+        for place in self.engine.vacated().iter().map(role) {
+            if self.is_answered(place) {
+                drop(self.devices.take(self.engine.seat(place)));
+                self.engine.note_closed(place);
+            }
+        }
     }
 
     /// Takes a member back: see [`InPlace::return_member`]. The device of the member before is closed.
@@ -91,8 +153,7 @@ impl InPlaceVolume {
             return Err(ReturnRefused::Role(AddRefused::Busy(role)));
         }
         self.engine.return_member(role, back, device.geometry().volatile_cache)?;
-        drop(self.devices.take(role));
-        self.devices.put(role, device);
+        self.seat(role, device);
         Ok(())
     }
 
@@ -119,8 +180,9 @@ impl InPlaceVolume {
     /// # Errors
     /// When it cannot be changed now, or not to this one.
     pub fn begin_change(&mut self, wish: Wish) -> Result<(), ChangeRefused> {
-        let has_blocks =
-            |role: &Role| self.devices.geometry(*role).is_some_and(|geometry| geometry.atomic_sectors > 1);
+        let has_blocks = |role: &Role| {
+            self.devices.geometry(self.engine.seat(*role)).is_some_and(|geometry| geometry.atomic_sectors > 1)
+        };
         let roles = (0..self.engine.members.count()).map(role);
         match roles.into_iter().find(has_blocks).filter(|_| wish == Wish::Ppl) {
             Some(member) => Err(ChangeRefused::Sectors(member)),
@@ -133,14 +195,15 @@ impl InPlaceVolume {
         assert!(self.engine.is_vacant(role), "member {role} has not failed");
         let may_close = self.is_answered(role);
         if may_close {
-            drop(self.devices.take(role));
+            drop(self.devices.take(self.engine.seat(role)));
         }
         may_close
     }
 
     /// True when a member has answered all that it was asked, and is about to be asked nothing.
     fn is_answered(&self, role: Role) -> bool {
-        self.devices.is_answered(role) && self.effects.commands.iter().all(|command| command.member != role)
+        let seat = self.engine.seat(role);
+        self.devices.is_answered(seat) && self.effects.commands.iter().all(|command| command.member != seat)
     }
 
     fn round(&mut self, now: Instant) -> bool {
@@ -176,6 +239,7 @@ impl Volume for InPlaceVolume {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        self.close_vacated();
         let mut moved = true;
         for _ in 0..ROUNDS_PER_TURN {
             moved = self.round(now) | self.step_in();

@@ -2,6 +2,11 @@
 //!
 //! The newest superblock decides who belongs to the array and what role each device has: device numbers index its roles.
 //! Event counts one apart are the same, members that are further behind missed writes and are left out.
+//!
+//! *Replacements* of members that work are another matter while their array is not clean. md reads them where they count, though what
+//! was being written as it was cut off may lie otherwise on the member; and as it copies, it checks parities, and writes what that left
+//! in memory, zeros, to the replacement. What is written here is kept from that: as long as the array is not clean, the superblock of
+//! the replacement is [`REPLACEMENT_BEHIND`] updates behind, so that md leaves it out. One that is not was left by md.
 
 use super::member::Member;
 use super::ppl::verdict;
@@ -10,6 +15,10 @@ use super::superblock::{CLEAN, RoleEntry, SUPERBLOCK_SECTORS, Superblock, featur
 use super::{MEMBERS_MAX, Role, SECTOR_BYTES_U64, Uuid, names};
 use crate::md::refusal;
 use std::fmt::Write as _;
+
+/// Updates that a replacement of an array that is not clean is behind the others. It is written before them: between both it is behind
+/// by one less, and has to be by two.
+pub const REPLACEMENT_BEHIND: u64 = 3;
 
 /// Manner in which an array keeps parity right over a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +40,8 @@ pub enum Part {
     Active(Role),
     /// Member that is whole below a sector of its data.
     Recovering(Role, u64),
-    /// Copy in the making of a member that still works.
-    Replacement(Role),
+    /// Copy in the making of a member that still works, whole below a sector of its data.
+    Replacement(Role, u64),
     /// Journal device.
     Journal,
     /// Spare.
@@ -84,6 +93,16 @@ impl Assembly<'_> {
             self.devices.iter().any(|(_, part)| matches!(part, Part::Recovering(other, _) if other == role))
         };
         self.missing.iter().copied().filter(|role| !is_recovering(role)).collect()
+    }
+
+    /// Roles whose member is not there, and whose replacement is all that they have.
+    #[must_use]
+    pub fn forsaken(&self) -> Vec<Role> {
+        let alone = |(member, part): &(&Member, Part)| match part {
+            Part::Recovering(role, _) if member.superblock().has(feature::REPLACEMENT) => Some(*role),
+            _ => None,
+        };
+        self.devices.iter().filter_map(alone).collect()
     }
 
     /// Manner in which it keeps parity right.
@@ -214,14 +233,10 @@ fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
     let newest = (0..members.len()).rev().max_by_key(|index| rank(members[*index])).unwrap_or(0);
     let first = members[newest].superblock();
     let part_of_each: Vec<Part> = members.iter().map(|member| part(member, first)).collect();
-    let mut assembly = Assembly {
-        array,
-        devices: members.iter().copied().zip(part_of_each).collect(),
-        newest,
-        missing: Vec::new(),
-        refusals: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut devices: Vec<(&Member, Part)> = members.iter().copied().zip(part_of_each).collect();
+    promote_replacements(&mut devices);
+    let mut assembly =
+        Assembly { array, devices, newest, missing: Vec::new(), refusals: Vec::new(), notes: Vec::new() };
     let faults =
         |member: &Member| faults_of(member).into_iter().map(|fault| (member.name.clone(), fault)).collect();
     let faults: Vec<(String, Fault)> = members.iter().copied().flat_map::<Vec<_>, _>(faults).collect();
@@ -233,6 +248,7 @@ fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
         }
     }
     judge_agreement(&mut assembly);
+    judge_replacements(&mut assembly);
     judge_notes(&mut assembly);
     if assembly.refusals.is_empty() {
         judge_presence(&mut assembly);
@@ -249,13 +265,16 @@ fn part(member: &Member, newest: &Superblock) -> Part {
     let own = member.superblock();
     let role = newest.role_of(own.device.number);
     // A device that was taken in or out by the last update: both say what it is.
-    if own.state.events.saturating_add(1) < newest.state.events {
+    if own.state.events.saturating_add(1) < newest.state.events && !is_held_back(own, newest) {
         // A spare needs no events: nothing of the array lies on it.
         let is_spare = own.role() == RoleEntry::Spare && matches!(role, Some(RoleEntry::Spare) | None);
         return if is_spare { Part::Spare } else { Part::Stale };
     }
     match role {
-        Some(RoleEntry::Member(role)) if own.has(feature::REPLACEMENT) => Part::Replacement(role),
+        Some(RoleEntry::Member(role)) if own.has(feature::REPLACEMENT) => {
+            let is_whole = !own.has(feature::RECOVERY_OFFSET);
+            Part::Replacement(role, if is_whole { u64::MAX } else { own.device.recovery_offset })
+        }
         Some(RoleEntry::Member(role)) if own.has(feature::RECOVERY_OFFSET) => {
             Part::Recovering(role, own.device.recovery_offset)
         }
@@ -266,6 +285,35 @@ fn part(member: &Member, newest: &Superblock) -> Part {
         Some(RoleEntry::Journal) => Part::Journal,
         Some(RoleEntry::Spare) if own.role() == RoleEntry::Spare => Part::Spare,
         Some(RoleEntry::Spare | RoleEntry::Faulty) | None => Part::Stale,
+    }
+}
+
+/// True of a replacement that is behind on purpose. Others name it as long as it gets what its member does: who writes without it says
+/// so first.
+fn is_held_back(own: &Superblock, newest: &Superblock) -> bool {
+    let is_replacement = own.has(feature::REPLACEMENT) && own.has(feature::RECOVERY_OFFSET);
+    let named = newest.role_of(own.device.number);
+    let is_named = matches!(named, Some(RoleEntry::Member(_))) && named == Some(own.role());
+    // An update that was cut off may be one more.
+    let most = own.state.events.saturating_add(REPLACEMENT_BEHIND + 1);
+    is_replacement && is_named && most >= newest.state.events
+}
+
+/// A replacement whose member is not there is all that its role has, as with md.
+fn promote_replacements(devices: &mut [(&Member, Part)]) {
+    let is_held = |role: Role| {
+        devices.iter().any(|(_, part)| match part {
+            Part::Active(other) | Part::Recovering(other, _) => *other == role,
+            _ => false,
+        })
+    };
+    let alone = |part: &Part| matches!(part, Part::Replacement(role, _) if !is_held(*role));
+    let alone: Vec<usize> = (0..devices.len()).filter(|index| alone(&devices[*index].1)).collect();
+    for index in alone {
+        if let Part::Replacement(role, sectors) = devices[index].1 {
+            devices[index].1 =
+                if sectors == u64::MAX { Part::Active(role) } else { Part::Recovering(role, sectors) };
+        }
     }
 }
 
@@ -295,6 +343,7 @@ fn judge_agreement(assembly: &mut Assembly<'_>) {
             let names = [other.name.clone(), member.name.clone()];
             let role = |part: &Part| match part {
                 Part::Active(role) | Part::Recovering(role, _) => Some(*role),
+                Part::Replacement(role, _) => Some(role.replacement()),
                 _ => None,
             };
             if devices[0] == devices[1] {
@@ -302,11 +351,28 @@ fn judge_agreement(assembly: &mut Assembly<'_>) {
             } else if let (Some(role), true) = (role(part), role(part) == role(other_part)) {
                 let [one, two] = names;
                 let members = [(one, other.events()), (two, member.events())];
-                refusals.push(Refusal::SameRole { role, members });
+                refusals.push(Refusal::SameRole { role: role.of_member(), members });
             }
         }
     }
     assembly.refusals.extend(refusals);
+}
+
+/// A replacement that md goes on with in an array that is not clean.
+fn judge_replacements(assembly: &mut Assembly<'_>) {
+    let newest = assembly.superblock();
+    if newest.is_clean() || !matches!(policy(newest), Policy::Resync | Policy::Bitmap) {
+        return;
+    }
+    let is_fresh = |member: &Member| member.events().saturating_add(1) >= newest.state.events;
+    let refused = |(member, part): &(&Member, Part)| match part {
+        Part::Replacement(role, _) if is_fresh(member) => {
+            Some(Refusal::Replaced { member: member.name.clone(), role: *role })
+        }
+        _ => None,
+    };
+    let refused: Vec<Refusal> = assembly.devices.iter().filter_map(refused).collect();
+    assembly.refusals.extend(refused);
 }
 
 fn judge_notes(assembly: &mut Assembly<'_>) {
@@ -321,7 +387,7 @@ fn judge_notes(assembly: &mut Assembly<'_>) {
             Part::Stale => notes.push(Note::GivenUp(name.clone())),
             Part::Spare => notes.push(Note::Spare(name.clone())),
             Part::Recovering(role, sectors) => notes.push(Note::Recovering(name.clone(), *role, *sectors)),
-            Part::Replacement(role) => notes.push(Note::Replacement(name.clone(), *role)),
+            Part::Replacement(role, _) => notes.push(Note::Replacement(name.clone(), *role)),
             Part::Active(_) | Part::Journal => {}
         }
         if matches!(part, Part::Stale | Part::Spare) {

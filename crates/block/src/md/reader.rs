@@ -129,7 +129,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
             let (role, recovered) = match part {
                 Part::Active(role) => (*role, u64::MAX),
                 Part::Recovering(role, sectors) => (*role, *sectors),
-                Part::Replacement(_) | Part::Journal | Part::Spare | Part::Stale => continue,
+                Part::Replacement(..) | Part::Journal | Part::Spare | Part::Stale => continue,
             };
             let data_offset = member.superblock().device.data_offset;
             let bad = member.bad_blocks.clone().unwrap_or_default();

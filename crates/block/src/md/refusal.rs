@@ -50,6 +50,13 @@ pub enum Refusal {
     DirtyDegraded(Vec<Role>),
     /// Journal device missing.
     NoJournal,
+    /// Copy in the making of a member that still works, which md left in an array that is not clean.
+    Replaced {
+        /// Name of the device that it is copied to.
+        member: String,
+        /// Role of both.
+        role: Role,
+    },
 }
 
 /// Fault of one member.
@@ -157,6 +164,11 @@ impl fmt::Display for Refusal {
             Refusal::NoJournal => {
                 f.write_str("the journal device is missing or stale: what it holds is in doubt, give it too")
             }
+            Refusal::Replaced { member, role } => write!(
+                f,
+                "md was cut off as it copied member {role} to {member}, which it reads since, and writes wrong parities to: leave {member} \
+                 out, or let md end that and repair (`echo repair > /sys/block/mdN/md/sync_action`)"
+            ),
         }
     }
 }

@@ -89,6 +89,20 @@ pub enum Act {
         /// Rows.
         rows: u64,
     },
+    /// An empty device, or a spare, is to replace a member that works.
+    Replace {
+        /// Member.
+        member: usize,
+        /// A spare does.
+        by_spare: bool,
+    },
+    /// The device that is to replace a member is lost, if there is one.
+    LoseReplacement {
+        /// Member.
+        member: usize,
+        /// Manner.
+        how: Loss,
+    },
     /// An empty device comes in the place of a member that failed.
     Add(usize),
     /// A spare comes.
@@ -191,7 +205,8 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    with_kills(plan, with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts)))))
+    let acts = with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts))));
+    with_kills(plan, with_replacements(plan, acts))
 }
 
 /// In some runs the server is killed where the power would have failed, or shortly before. Drawn from a source of its own.
@@ -210,6 +225,40 @@ fn with_kills(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
             all.push(Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(80) });
         }
         all.push(act);
+    }
+    all
+}
+
+/// In some runs members are replaced while they work. Drawn from a source of its own.
+fn with_replacements(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x4e91_ace0);
+    let has_logs = matches!(plan.policy, Policy::Ppl(_) | Policy::Journal(_));
+    if random.chance(2, 3) || (has_logs && random.chance(9, 10)) {
+        return acts;
+    }
+    let members = usize::try_from(plan.members).expect("few");
+    let victims = [random.index(members), random.index(members)];
+    let mut all = Vec::new();
+    for act in acts {
+        all.push(act);
+        let member = victims[random.index(2)];
+        if random.chance(1, 16) {
+            all.push(Act::Replace { member, by_spare: random.chance(1, 5) });
+            all.push(Act::Wait { nanos: 1 << random.below(31), events: 1 + random.below(300) });
+        }
+        if !random.chance(1, 24) {
+            continue;
+        }
+        let how = [Loss::Dies, Loss::Fails, Loss::TakenOut][random.index(3)];
+        all.push(match random.below(8) {
+            0 | 1 => Act::LoseReplacement { member, how },
+            2 => Act::Fail(member),
+            3 => Act::WriteFault(member),
+            4 => Act::Die(member),
+            5 => Act::Rebuild,
+            6 => Act::Spare,
+            _ => Act::Crash,
+        });
     }
     all
 }

@@ -5,6 +5,7 @@ mod journals;
 mod logs;
 mod policies;
 mod rebuilds;
+mod replacements;
 mod returns;
 mod spares;
 
@@ -45,6 +46,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_engine.chain(of_bits());
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
+    let of_members = of_members.chain(replacements::all());
     of_engine.chain(of_members).chain(logs::all()).chain(journals::all()).chain(policies::all()).collect()
 }
 

@@ -7,6 +7,7 @@ mod locating;
 mod logs;
 mod members;
 mod policies;
+mod replacing;
 mod returning;
 mod spares;
 mod takeover;
@@ -29,8 +30,9 @@ use blemishes::Blemishes;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
-use block::md::assembly::judge;
+use block::md::assembly::{Assembly, judge};
 use block::md::geometry::{Geometry, Stripe};
+use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::recovered::{Recovered, recover};
 use block::md::superblock::RoleEntry;
@@ -70,6 +72,8 @@ pub struct Tally {
     pub torn: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
+    /// Members that were replaced while they worked.
+    pub replaced: u64,
     /// Spares that took the role of a member.
     pub stepped_in: u64,
     /// Rows of members that were listed as bad.
@@ -102,6 +106,7 @@ impl Counts for Tally {
         self.replays += other.replays;
         self.torn += other.torn;
         self.rebuilt += other.rebuilt;
+        self.replaced += other.replaced;
         self.stepped_in += other.stepped_in;
         self.listed += other.listed;
         self.returned += other.returned;
@@ -153,6 +158,8 @@ pub struct World {
     retired: Vec<DiskHandle>,
     /// Disks that are spares, with their names.
     spares: Vec<(String, DiskHandle)>,
+    /// Disks that are to replace members.
+    replacements: replacing::Replacements,
     /// Disks that were whole members and went since all were there.
     left: Vec<DiskHandle>,
     data_offset: u64,
@@ -190,6 +197,7 @@ impl World {
             disks,
             retired: Vec::new(),
             spares: Vec::new(),
+            replacements: replacing::Replacements::default(),
             left: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
@@ -215,7 +223,7 @@ impl World {
 
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
-        let spares = self.spares.iter().map(|(_, disk)| disk);
+        let spares = self.spares.iter().map(|(_, disk)| disk).chain(self.replacements.disks());
         let commands = self.disks.iter().chain(&self.retired).chain(spares).map(DiskHandle::commands).sum();
         Tally { commands, ..self.tally }
     }
@@ -237,7 +245,8 @@ impl World {
             return Ok(false);
         };
         let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
-        if let Some(role) = missing.difference(&self.gone).next() {
+        if let Some(role) = missing.difference(&self.gone).find(|role| !self.replacements.may_be_lost(**role))
+        {
             let said = assembly.in_words();
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
@@ -268,16 +277,8 @@ impl World {
         if !is_clean && !missing.is_empty() && !self.has_logs() {
             return Err(Failure::new("a dirty array is served without a member"));
         }
-        let served = members_of(&assembly).map_err(|error| Failure::new(error.to_string()))?;
-        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = self.disks.iter().map(|_| None).collect();
-        for (role, member) in served {
-            let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
-            self.install(role.index(), alive[index].clone());
-            devices[role.index()] = Some(Box::new(alive[index].clone()));
-        }
         self.journal.begin(engine.status().events);
-        let journal = self.journal.disk().cloned();
-        devices.extend(journal.map(|disk| Some(Box::new(disk) as Box<dyn BlockDevice>)));
+        let devices = self.seat_members(&assembly, (&members, &alive))?;
         let spares = self.spares_there(&assembly, &members, &alive);
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.is_new &= engine.is_resyncing() || !missing.is_empty() || !self.is_said_by_all(&members);
@@ -286,7 +287,7 @@ impl World {
         self.has_scrub = false;
         self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
-        let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
+        let mut volume = InPlaceVolume::new(engine, devices);
         spares.into_iter().for_each(|spare| volume.spares.push(spare));
         if let Some(rate) = self.plan.rate {
             volume.engine.set_rates(Rates::asked_for(Some(rate)));
@@ -294,6 +295,31 @@ impl World {
         self.volume = Some(volume);
         self.tally.starts += 1;
         Ok(true)
+    }
+
+    /// Disks by the roles that the array has them in.
+    fn seat_members(
+        &mut self,
+        assembly: &Assembly<'_>,
+        (members, alive): (&[Member], &[DiskHandle]),
+    ) -> Result<DeviceSet, Failure> {
+        let served = members_of(assembly).map_err(|error| Failure::new(error.to_string()))?;
+        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = self.disks.iter().map(|_| None).collect();
+        let mut beside = BTreeMap::new();
+        for (role, member) in served {
+            let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
+            if role.is_replacement() {
+                beside.insert(role.of_member().index(), alive[index].clone());
+                continue;
+            }
+            self.install(role.index(), alive[index].clone());
+            devices[role.index()] = Some(Box::new(alive[index].clone()));
+        }
+        let journal = self.journal.disk().cloned();
+        devices.extend(journal.map(|disk| Some(Box::new(disk) as Box<dyn BlockDevice>)));
+        let mut devices = DeviceSet::new(devices);
+        self.begin_replacements(beside, &mut devices);
+        Ok(devices)
     }
 
     fn tuning(&self) -> Tuning {
@@ -360,7 +386,7 @@ impl World {
                 if self.is_rebuilding(member) {
                     self.tally.failures += 1;
                     self.volume().engine.fail_member(array::inplace::members::role(member));
-                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                } else if !self.gone.contains(&member) && self.may_lose() {
                     self.lose(member);
                     self.volume().engine.fail_member(array::inplace::members::role(member));
                 }
@@ -369,7 +395,7 @@ impl World {
                 if self.is_rebuilding(member) {
                     self.disks[member].fail_next_write();
                     self.tally.failures += 1;
-                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                } else if !self.gone.contains(&member) && self.may_lose() {
                     self.disks[member].fail_next_write();
                     self.lose(member);
                 }
@@ -381,6 +407,8 @@ impl World {
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row, false),
             Act::Scar { member, row } => self.spoil(member, row, self.plan.has_lists),
+            Act::Replace { member, by_spare } => self.replace_beside(member, by_spare)?,
+            Act::LoseReplacement { member, how } => self.lose_replacement(member, how),
             Act::Add(member) => self.add(member)?,
             Act::Spare => self.add_spare()?,
             Act::Return(member) => self.bring_back(member)?,
@@ -450,6 +478,8 @@ impl World {
         let has_doubts = has_doubts || self.has_torn_blocks();
         let status = self.volume().engine.status();
         let is_sound = self.gone.is_empty() && status.missing.is_empty() && self.doubts.spoiled.is_empty();
+        // What rots on a member that is copied lies, or does not lie, on its replacement.
+        let is_sound = is_sound && status.replacing.is_empty();
         if has_doubts
             || !is_sound
             || self.journal.may_be_lost()
@@ -574,6 +604,7 @@ impl World {
         while volume.turn(now, &mut replies) {}
         volume.engine.check_invariants();
         self.look_at_spares();
+        self.look_at_replacements()?;
         self.look_at_blemishes();
         for reply in replies.drain(..) {
             self.take(reply)?;
@@ -736,7 +767,7 @@ impl World {
         self.look_at_replay();
         self.volume = None;
         let spares = self.spares.iter().map(|(_, disk)| disk);
-        let others = spares.chain(self.journal.disk());
+        let others = spares.chain(self.journal.disk()).chain(self.replacements.disks());
         self.disks.iter().chain(&self.retired).chain(others).for_each(how);
         self.open.clear();
         self.note_in_flight();
@@ -772,10 +803,11 @@ impl World {
             self.keep_causes();
             self.expect_failed_writes();
         }
-        self.disks.iter().chain(self.journal.disk()).for_each(DiskHandle::forget_fault);
+        let others = || self.journal.disk().into_iter().chain(self.replacements.disks());
+        self.disks.iter().chain(others()).for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.
         if self.random.chance(1, 2) && !self.is_too_much() {
-            self.disks.iter().chain(self.journal.disk()).for_each(DiskHandle::crash);
+            self.disks.iter().chain(others()).for_each(DiskHandle::crash);
         }
         if self.is_too_much() || status.is_broken {
             return Ok(());
@@ -807,6 +839,7 @@ impl World {
             let may_be = has_doubts || self.journal.may_be_lost();
             return if may_be { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
         }
+        self.look_at_copies(assembly, &alive)?;
         let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
         self.judge_lists(&members, assembly.newest)?;
         self.tally.checks += 1;

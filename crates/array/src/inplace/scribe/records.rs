@@ -4,15 +4,17 @@ use super::{Mark, Record, Step};
 use crate::inplace::journal::Journal;
 use crate::inplace::newcomer::{Newcomer, Stage};
 use crate::inplace::pages::{PAGE_BYTES, Pages};
+use crate::inplace::places::Places;
 use crate::inplace::{Effects, InPlace, kind, members};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::Instant;
 use block::device::Op;
-use block::md::DeviceNumber;
+use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature, time};
+use block::md::{DeviceNumber, Role};
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
@@ -26,10 +28,13 @@ const NOBODY: u16 = 0xffff;
 /// Superblocks of the members, and the numbers of devices.
 #[derive(Debug)]
 pub struct Roster {
-    /// Superblock of each member that is there, or was since the start.
+    /// Superblock of each member that is there, or was since the start, and those of replacements, by place.
     pub(super) superblocks: Vec<Option<Superblock>>,
+    members: usize,
     /// Members whose superblocks are one update behind.
     pub(super) lagging: PieceSet,
+    /// Devices whose superblocks are further behind, on purpose: replacements, and those that took the role of their member since.
+    pub(super) behind: Places,
     /// Superblock of the journal; `None` without one.
     pub(in crate::inplace) journal: Option<Superblock>,
     /// It is one update behind.
@@ -43,11 +48,37 @@ impl Roster {
     #[must_use]
     pub fn new(superblocks: Vec<Option<Superblock>>) -> Roster {
         Roster {
+            members: superblocks.len(),
             superblocks,
             lagging: PieceSet::EMPTY,
+            behind: Places::EMPTY,
             journal: None,
             has_lagging_journal: false,
             taken: BTreeSet::new(),
+        }
+    }
+
+    /// A device at a place has this superblock.
+    pub fn put(&mut self, place: usize, superblock: Superblock) {
+        let count = self.superblocks.len().max(place + 1);
+        self.superblocks.resize(count, None);
+        self.superblocks[place] = Some(superblock);
+    }
+
+    /// The device at a place is nobody any more.
+    pub(in crate::inplace) fn forget(&mut self, place: usize) {
+        self.superblocks.get_mut(place).into_iter().for_each(|superblock| *superblock = None);
+        self.behind = self.behind.without(Places::one(place));
+    }
+
+    /// The device at a place has the role of a member from now on, which goes.
+    pub(in crate::inplace) fn take_role(&mut self, place: usize, role: usize) {
+        self.superblocks[role] = self.superblocks.get_mut(place).and_then(Option::take);
+        self.lagging = self.lagging.without(PieceSet::one(role));
+        let is_behind = self.behind.contains(place);
+        self.behind = self.behind.without(Places::one(place));
+        if is_behind {
+            self.behind.insert(role);
         }
     }
 
@@ -104,7 +135,7 @@ impl Roster {
 
     /// Number for a device that is new: one behind those of members by role, that no device has or had.
     pub(in crate::inplace) fn number(&mut self) -> DeviceNumber {
-        let first = u32::try_from(self.superblocks.len()).expect("at most 32");
+        let first = u32::try_from(self.members).expect("at most 32");
         let most = u32::try_from(ROLES_MAX).expect("1920");
         let is_free = |number: &u32| self.entry(*number) == RoleEntry::Spare && !self.taken.contains(number);
         let free = (first..most).find(is_free);
@@ -128,7 +159,7 @@ impl InPlace {
             if has_none || self.scribe.roster.is_used(superblock.device.number) {
                 superblock.device.number = self.scribe.roster.number();
             }
-            self.scribe.roster.superblocks[role] = Some(superblock);
+            self.scribe.roster.put(role, superblock);
         }
         let bad_blocks = |superblock: &Superblock| superblock.bad_block_place().map(|(sector, _)| sector);
         let has_log =
@@ -150,7 +181,7 @@ impl InPlace {
     }
 
     /// Newcomers get logs that say nothing of any row.
-    fn admit_logs(&mut self, waiting: PieceSet, fx: &mut Effects) {
+    fn admit_logs(&mut self, waiting: Places, fx: &mut Effects) {
         if self.ahead.logs.is_none() {
             return;
         }
@@ -166,7 +197,7 @@ impl InPlace {
         let says_doubt = self.log_says_doubt();
         let header = self.first_header(role);
         self.ahead.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
-        self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
+        self.broadcast(Places::one(role), |_| Some(place.0), |_| header, fx);
     }
 
     /// First sector that a crash leaves to resync, as superblocks say it.
@@ -186,14 +217,9 @@ impl InPlace {
         }
     }
 
-    /// Superblocks become those of the record that is under way.
-    pub(super) fn update_superblocks(&mut self, now: Instant) {
-        let Record { is_dirty, whole, .. } = self.scribe.record;
-        self.scribe.events += 1;
-        let resync_offset = self.resync_offset(is_dirty);
-        let number =
-            |role: usize| Some((role, self.scribe.roster.superblocks[role].as_ref()?.device.number.0));
-        let numbers: Vec<(usize, u32)> = self.members.recorded().iter().filter_map(number).collect();
+    /// Superblocks of newcomers say how far they are.
+    fn update_newcomers(&mut self) {
+        let whole = self.scribe.record.whole;
         for (role, newcomer) in
             self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() != Stage::Waiting)
         {
@@ -211,6 +237,20 @@ impl InPlace {
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
+    }
+
+    /// Superblocks become those of the record that is under way.
+    pub(super) fn update_superblocks(&mut self, now: Instant) {
+        let Record { is_dirty, whole, .. } = self.scribe.record;
+        let replaced = self.scribe.record.replaced();
+        self.scribe.events += 1;
+        self.scribe.record.is_owed = self.scribe.owed > 0;
+        let resync_offset = self.resync_offset(is_dirty);
+        let number =
+            |place: usize| Some((place, self.scribe.roster.superblocks[place].as_ref()?.device.number.0));
+        let numbers: Vec<(usize, u32)> =
+            self.members.recorded().without(replaced.into()).iter().filter_map(number).collect();
+        self.update_newcomers();
         let mark = self.ahead.logs.as_ref().map(|logs| logs.origin.mark);
         let mark = mark.or(self.ahead.journal.as_ref().map(|_| MARK)).unwrap_or(0);
         let updated = time(self.scribe.began + now.0 / SECOND, mark);
@@ -220,15 +260,24 @@ impl InPlace {
         {
             superblock.device.recovery_offset = journal.begin_record();
         }
-        let Roster { superblocks, journal, .. } = &mut self.scribe.roster;
+        let Roster { superblocks, journal, behind, .. } = &mut self.scribe.roster;
+        *behind = Places::EMPTY;
         let of_members =
             superblocks.iter_mut().enumerate().map(|(role, superblock)| (Some(role), superblock));
         for (role, superblock) in of_members.chain([(None, journal)]) {
             let Some(superblock) = superblock else { continue };
-            if let Some(role) = role {
-                self.bad_blocks.mark(role, superblock);
-            }
             superblock.state.events = events;
+            if let Some(place) = role {
+                self.bad_blocks.mark(place, superblock);
+                superblock.features &= !feature::REPLACEMENT;
+                if members::role(place).is_replacement() && !whole.contains(place) {
+                    superblock.features |= feature::REPLACEMENT;
+                    if resync_offset != CLEAN {
+                        superblock.state.events = events.saturating_sub(REPLACEMENT_BEHIND);
+                        behind.insert(place);
+                    }
+                }
+            }
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
             if superblock.ppl_place().is_some_and(|(_, sectors)| sectors >= RING_SECTORS_MIN) {
@@ -249,13 +298,13 @@ impl InPlace {
                 let number = usize::try_from(*number).expect("at most 1920 devices");
                 let count = superblock.roles.len().max(number + 1);
                 superblock.roles.resize(count, NOBODY);
-                superblock.roles[number] = members::role(*role).0;
+                superblock.roles[number] = members::role(*role).of_member().0;
             }
         }
     }
 
     /// Writes the superblocks of some members.
-    pub(in crate::inplace) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
+    pub(in crate::inplace) fn write_superblocks(&mut self, roles: Places, fx: &mut Effects) {
         let record = |superblock: &Superblock| {
             let mut block = [0; PAGE_BYTES];
             superblock.encode(&mut block);
@@ -285,11 +334,13 @@ impl InPlace {
 
     pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
         self.ahead.journal.iter_mut().for_each(Journal::end_record);
-        let Record { is_dirty, absent, joining, whole } = self.scribe.record;
+        let Record { is_dirty, absent, joining, whole, named, is_owed, .. } = self.scribe.record;
         self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
         self.scribe.is_owner = true;
         self.scribe.recorded = absent;
+        self.scribe.named = named;
+        self.scribe.owed -= u8::from(is_owed);
         self.end_record_of_newcomers(now, joining, whole);
         self.wake_rounds();
         if !self.has_unrecorded_failure() {
@@ -298,7 +349,7 @@ impl InPlace {
     }
 
     /// Newcomers that were named are active, those that were recorded as whole are in sync.
-    fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
+    fn end_record_of_newcomers(&mut self, now: Instant, joining: Places, whole: Places) {
         let still_there = self.members.newcomers_from(Stage::Joining);
         // Who comes back lacks what was written without it until now, rounds under way included.
         let returning =
@@ -313,9 +364,11 @@ impl InPlace {
                 newcomer.advance(Stage::Active);
             }
         }
-        for role in whole.and(still_there).iter() {
-            self.members.promote(members::role(role), self.map.rows());
+        let is_member = |role: &Role| !role.is_replacement();
+        for role in whole.and(still_there).iter().map(members::role).filter(is_member) {
+            self.members.promote(role, self.map.rows());
         }
+        self.complete_replacements(whole, still_there);
         if !whole.is_empty() {
             self.sweeps.resync_anew();
         }

@@ -16,7 +16,7 @@ impl World {
     pub(super) fn members_there(&self) -> Result<(Vec<Member>, Vec<DiskHandle>), Failure> {
         let mut found: (Vec<Member>, Vec<DiskHandle>) = (Vec::new(), Vec::new());
         let spares = self.spares.iter().map(|(_, disk)| disk);
-        let others = spares.chain(self.journal.disk());
+        let others = spares.chain(self.journal.disk()).chain(self.replacements.disks());
         for disk in self.disks.iter().chain(&self.retired).chain(others).filter(|disk| !disk.is_dead()) {
             // One that was to step in as the power failed has a role here, and is a spare by its own account.
             if found.1.iter().any(|other| other.is(disk)) {
@@ -133,10 +133,12 @@ impl World {
             let is_over = status.rebuilding.iter().all(is_stuck) && !self.volume().engine.is_rebuilding();
             // A spare that waits takes the role of whoever is missing.
             let is_over = is_over && (self.spares.is_empty() || status.missing.is_empty());
-            if status.is_broken || (is_over && (status.rebuilding.is_empty() || self.may_be_stuck())) {
+            let is_over = is_over && (status.replacing.is_empty() || self.are_copies_stuck(&status));
+            let is_stuck = !status.rebuilding.is_empty() || !status.replacing.is_empty();
+            if status.is_broken || (is_over && (!is_stuck || self.may_be_stuck())) {
                 return Ok(());
             }
-            if is_over && !status.rebuilding.is_empty() {
+            if is_over {
                 return Err(Failure::new(format!("rows are stuck without cause: {:?}", status.rebuilding)));
             }
             self.step("the rebuild")?;

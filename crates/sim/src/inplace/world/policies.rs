@@ -28,6 +28,7 @@ impl World {
         let is_right = match &refused {
             None => lacking == 0 && is_synced && !scrubs && !was_changing && before != wish.policy(),
             Some(ChangeRefused::Degraded(count)) => *count == lacking,
+            Some(ChangeRefused::Replacing(count)) => *count == status.replacing.len() && *count > 0,
             Some(ChangeRefused::Unsynced) => !is_synced,
             Some(ChangeRefused::Scrubbing) => scrubs,
             Some(ChangeRefused::Changing) => was_changing,

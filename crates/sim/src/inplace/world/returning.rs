@@ -74,6 +74,7 @@ impl World {
             CannotReturn::Rebuilt(_) => {
                 superblock.has(feature::RECOVERY_OFFSET) && !superblock.has(feature::RECOVERY_BITMAP)
             }
+            CannotReturn::Replacement(_) => superblock.has(feature::REPLACEMENT),
             _ => false,
         };
         if is_right { Ok(()) } else { Err(Failure::new(format!("not taken back: {refused}"))) }

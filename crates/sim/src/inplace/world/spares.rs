@@ -6,7 +6,7 @@ use crate::world::Failure;
 use array::inplace::spares::Spare;
 use array::inplace::start::spares_of;
 use base::bytes::put;
-use block::md::assembly::Assembly;
+use block::md::assembly::{Assembly, Part, judge};
 use block::md::create::Blank;
 use block::md::member::Member;
 use block::md::spare::plan_spare;
@@ -22,8 +22,16 @@ impl World {
         if self.spares.len() == SPARES_MAX {
             return Ok(());
         }
+        // As it lies on a member: a spare that knows of an update before members do would be the newest of all.
+        let (members, _) = self.members_there()?;
+        let arrays = judge(&members);
+        let is_whole = |(_, part): &&(&Member, Part)| matches!(part, Part::Active(_));
+        let member = arrays.first().and_then(|assembly| assembly.devices.iter().find(is_whole));
+        let Some(template) = member.map(|(member, _)| member.superblock().clone()) else { return Ok(()) };
         let engine = &mut self.volume().engine;
-        let Some(template) = engine.template().cloned() else { return Ok(()) };
+        if engine.template().is_none() {
+            return Ok(());
+        }
         let (bitmap_bytes, number) = (engine.bitmap_bytes(), engine.number_for_spare());
         let blank = self.blank();
         let mut uuid = [0; 16];
