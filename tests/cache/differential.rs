@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 /// Commands that are drawn for each protocol.
-const DRAWN: u64 = 1500;
+const DRAWN: u64 = 3000;
 
 /// A Redis server; Debian's redis-tools has its program under another name.
 struct Redis {
@@ -28,6 +28,8 @@ impl Redis {
         let socket = scratch.join("redis.sock");
         let mut server = command("redis-check-rdb");
         server.arg0("redis-server").args(["--port", "0", "--save", "", "--appendonly", "no"]);
+        // As a cache: numbers are not shared between keys.
+        server.args(["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
         server.args(["--unixsocket", text(&socket)]).current_dir(scratch);
         let child = server.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let redis = Redis { child, socket };
@@ -168,9 +170,9 @@ const DRAWS: &[(&str, &[&str])] = &[
     ("exists", &["KEY", "KEY", "KEY"]),
     ("touch", &["KEY", "KEY"]),
     ("type", &["KEY"]),
-    ("expire", &["KEY", "SECONDS", "WHEN?", "WHEN?"]),
-    ("pexpire", &["KEY", "MILLIS", "WHEN?", "WHEN?"]),
-    ("expireat", &["KEY", "AT", "WHEN?"]),
+    ("expire", &["KEY", "SECONDS", "IF?", "IF?"]),
+    ("pexpire", &["KEY", "MILLIS", "IF?", "IF?"]),
+    ("expireat", &["KEY", "AT", "WHEN?", "WHEN?"]),
     ("pexpireat", &["KEY", "AT", "WHEN?"]),
     ("persist", &["KEY"]),
     ("ttl", &["KEY"]),
@@ -236,6 +238,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ),
     ("MILLIS", &["100000", "1000000", "0", "-1", "x", "9223372036854775807", "33177117420000"]),
     ("AT", &["33177117420", "33177117420000", "0", "-1", "x", "9223372036854775807"]),
+    // Whether the end of now is later than that of a moment ago depends on the clock.
+    ("IF?", &["nx", "XX", "zz", "nx gt"]),
     ("WHEN?", &["nx", "XX", "gt", "LT", "zz"]),
     (
         "SET?",

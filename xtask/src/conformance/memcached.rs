@@ -3,7 +3,9 @@
 use super::listed::{Failing, judge, lines};
 use super::server::CacheServer;
 use super::{Outcome, said};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,6 +28,7 @@ fn checks(file: &str) -> Result<usize> {
 
 /// Runs a file.
 pub fn run(suite: &Path, file: &str, server: &CacheServer, failing: &Failing) -> Result<Outcome> {
+    clear(server)?;
     let log = server.folder.join(file);
     let port = server.memcached.to_string();
     if file == MEMCCAPABLE {
@@ -37,6 +40,18 @@ pub fn run(suite: &Path, file: &str, server: &CacheServer, failing: &Failing) ->
     let text = said(command.env("T_MEMD_USE_DAEMON", format!("127.0.0.1:{port}")), &log)?;
     let expected: Vec<String> = (1..=checks(file)?).map(|number| number.to_string()).collect();
     Ok(judge(&expected, &passed_in(&text), &failing.of_file(file)))
+}
+
+/// Each file begins with an empty cache, as the daemons that it starts elsewhere are.
+fn clear(server: &CacheServer) -> Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.memcached))?;
+    stream.write_all(b"flush_all\r\nquit\r\n")?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    if said != "OK\r\n" {
+        bail!("flush_all is answered with {said:?}");
+    }
+    Ok(())
 }
 
 /// Numbers of checks that pass.

@@ -265,10 +265,7 @@ fn meta_get_changing(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
 /// md. `number` is that of the marking, if it comes to one.
 pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
     update(key, 0, move |before, wall| {
-        let Some(before) = before else {
-            let said = if meta.is_quiet { Said::nothing() } else { Said::code(&meta, "NF", None) };
-            return (Change::Keep, said);
-        };
+        let Some(before) = before else { return (Change::Keep, Said::code(&meta, "NF", None)) };
         if meta.cas.is_some_and(|cas| cas != before.token()) {
             return (Change::Keep, Said::code(&meta, "EX", None));
         }
@@ -285,7 +282,6 @@ pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
 pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
     update(key, 0, move |before, wall| {
         let object = match (before, meta.makes) {
-            (None, None) if meta.is_quiet => return (Change::Keep, Said::nothing()),
             (None, None) => return (Change::Keep, Said::code(&meta, "NF", None)),
             (None, Some(expiry)) => {
                 let value = meta.initial.to_string().into_bytes();
@@ -303,7 +299,8 @@ pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
                 Object { expires, ..object }
             }
         };
-        let said = if meta.is_quiet { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
+        let is_silent = meta.is_quiet && before.is_some();
+        let said = if is_silent { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
         (Change::Store(object), said)
     })
 }

@@ -214,6 +214,7 @@ pub fn read(line: &[u8]) -> Request {
         b"quit" => Request::Quit,
         b"mn" => Request::Say("MN"),
         b"mg" | b"md" | b"ma" | b"me" | b"ms" if has(2, usize::MAX) => meta(&line),
+        b"me" => Request::Say(BAD_FORMAT),
         _ if line.words.last().is_some_and(|word| word.starts_with(b"HTTP/")) => Request::Quit,
         _ => Request::Say("ERROR"),
     }
@@ -224,7 +225,7 @@ fn get(line: &[u8]) -> Request {
     let name = rest.next().unwrap_or_default();
     let (tells_cas, touches) = (name.ends_with(b"s"), name.starts_with(b"gat"));
     let expiry = if touches { rest.next() } else { None };
-    if rest.is_empty() {
+    if rest.is_empty() && expiry.is_none() {
         return Request::Say("ERROR");
     }
     let expiry = match expiry.map(|text| signed(&text)) {
@@ -322,6 +323,10 @@ fn meta(line: &Line<'_>) -> Request {
         |text: &'static str| if is_store { Request::Swallow(text, bytes + 2) } else { Request::Say(text) };
     let meta = match Meta::read(said, flags) {
         Ok(meta) => Box::new(meta),
+        // Of these two commands, memcached does not say what was wrong.
+        Err(_) if matches!(line.at(0), b"md" | b"ma") => {
+            return fail("CLIENT_ERROR invalid or duplicate flag");
+        }
         Err(text) => return fail(text),
     };
     let key = if meta.is_binary { decode(said) } else { Some(said.to_vec()) };

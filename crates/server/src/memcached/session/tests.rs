@@ -95,7 +95,7 @@ fn answers_are_those_of_memcached() {
             "ms Zm9v 2 b T0 Oq k\r\nok\r\nget foo\r\nmg Zm9v b k v\r\n",
             "HD Oq kZm9v b\r\nVALUE foo 0 2\r\nok\r\nEND\r\nVA 2 kZm9v b\r\nok\r\n",
         ),
-        ("ms m 1 ME q\r\nx\r\nms m 1 ME q\r\nx\r\nmd m q\r\nmd m q\r\nmd m\r\n", "NS\r\nNF\r\n"),
+        ("ms m 1 ME q\r\nx\r\nms m 1 ME q\r\nx\r\nmd m q\r\nmd m q\r\nmd m\r\n", "NS\r\nNF\r\nNF\r\n"),
         (
             "ma c\r\nma c N0 J13 v\r\nma c v t D30\r\nma c MD D9000 v\r\nma c M!\r\n",
             "NF\r\nVA 2\r\n13\r\nVA 2 t-1\r\n43\r\nVA 1\r\n0\r\nCLIENT_ERROR invalid mode for ma M token\r\n",
@@ -229,6 +229,21 @@ fn what_is_stale_is_told_until_somebody_makes_it_anew() {
     assert_eq!(talk.ask("md k I\r\nappend k 0 0 1\r\nd\r\nmg k v\r\n"), "HD\r\nSTORED\r\nVA 2\r\ncd\r\n");
 }
 
+/// As memcached 1.6.18 answers, whatever its documents say.
+#[test]
+fn quiet_commands_tell_what_is_not_there() {
+    let mut talk = Talk::new(7);
+    assert_eq!(
+        talk.ask("md k q\r\nma k q\r\nma k N0 q\r\nma k q\r\nmg k v\r\n"),
+        "NF\r\nNF\r\nHD\r\nVA 1\r\n1\r\n"
+    );
+    let vague = "CLIENT_ERROR invalid or duplicate flag\r\n";
+    assert_eq!(
+        talk.ask("md k Cx\r\nma k Dx\r\nma k q q\r\nme\r\n"),
+        format!("{}CLIENT_ERROR bad command line format\r\n", vague.repeat(3))
+    );
+}
+
 #[test]
 fn use_of_a_key_is_told() {
     let mut talk = Talk::new(5);
@@ -263,7 +278,7 @@ fn a_retrieval_names_any_number_of_keys() {
         "CLIENT_ERROR bad command line format\r\n"
     );
     assert_eq!(
-        talk.ask(" get  key \r\nget \r\ngat 0\r\ngat 0 key\r\n"),
-        "VALUE key 0 2\r\nhi\r\nEND\r\nERROR\r\nERROR\r\nVALUE key 0 2\r\nhi\r\nEND\r\n"
+        talk.ask(" get  key \r\nget \r\ngat\r\ngat 0\r\ngat 0 key\r\n"),
+        "VALUE key 0 2\r\nhi\r\nEND\r\nERROR\r\nERROR\r\nEND\r\nVALUE key 0 2\r\nhi\r\nEND\r\n"
     );
 }

@@ -103,9 +103,12 @@ fn described(command: &'static Command) -> Answer {
         Answer::Integer(keys.last),
         Answer::Integer(narrow(keys.step)),
         Answer::Set(words(command.categories)),
-        Answer::Array(command.tips.split(' ').filter(|tip| !tip.is_empty()).map(Answer::bulk).collect()),
-        Answer::Array(key_specifications(command)),
-        Answer::Array(command.subcommands.iter().map(described).collect()),
+        Answer::Set(command.tips.split(' ').filter(|tip| !tip.is_empty()).map(Answer::bulk).collect()),
+        Answer::Set(key_specifications(command)),
+        match command.subcommands {
+            [] => Answer::Set(Vec::new()),
+            parts => Answer::Array(parts.iter().map(described).collect()),
+        },
     ])
 }
 
