@@ -122,8 +122,8 @@ fn is_near(a: &[u8], b: &[u8]) -> bool {
         _ => a == b,
     };
     let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count();
-    let pairs = a.split(|byte| *byte == b'\n').zip(b.split(|byte| *byte == b'\n'));
-    lines(a) == lines(b) && pairs.map(is_near).all(|is_near| is_near)
+    let mut pairs = a.split(|byte| *byte == b'\n').zip(b.split(|byte| *byte == b'\n'));
+    lines(a) == lines(b) && pairs.all(is_near)
 }
 
 /// Words, of which those with spaces, or without anything, stand in quotes.

@@ -37,7 +37,6 @@ const SHORT: &[&str] = &[
     "string",
     "incr",
     "expire",
-    "keyspace",
     "scan",
     "protocol",
     "introspection",

@@ -85,11 +85,11 @@ impl Command {
     /// A part whose second argument is a key.
     const fn of_key(mut self, categories: &'static str) -> Command {
         self.keys = Keys { first: 2, last: 2, step: 1 };
-        self.as_of("readonly", categories)
+        self.belonging_to("readonly", categories)
     }
 
     /// Flags and categories of a part.
-    const fn as_of(mut self, flags: &'static str, categories: &'static str) -> Command {
+    const fn belonging_to(mut self, flags: &'static str, categories: &'static str) -> Command {
         (self.flags, self.categories) = (flags, categories);
         self
     }
@@ -449,11 +449,11 @@ const CLIENT: &[Command] = &[
     part("client|help", "help", 2, introspection::help),
     part("client|id", "id", 2, client::id),
     part("client|info", "info", 2, client::info).tips("nondeterministic_output"),
-    part("client|kill", "kill", -3, kill::kill).as_of(ADMIN, ADMINS_OF_CLIENTS),
+    part("client|kill", "kill", -3, kill::kill).belonging_to(ADMIN, ADMINS_OF_CLIENTS),
     part("client|list", "list", -2, client::list)
-        .as_of(ADMIN, ADMINS_OF_CLIENTS)
+        .belonging_to(ADMIN, ADMINS_OF_CLIENTS)
         .tips("nondeterministic_output"),
-    part("client|no-evict", "no-evict", 3, client::no_evict).as_of(ADMIN, ADMINS_OF_CLIENTS),
+    part("client|no-evict", "no-evict", 3, client::no_evict).belonging_to(ADMIN, ADMINS_OF_CLIENTS),
     part("client|no-touch", "no-touch", 3, client::no_evict),
     part("client|reply", "reply", 3, client::reply),
     part("client|setinfo", "setinfo", 4, client::setinfo),
@@ -462,26 +462,26 @@ const CLIENT: &[Command] = &[
 
 const FUNCTION: &[Command] = &[
     part("function|flush", "flush", -2, server::function_flush)
-        .as_of("write noscript", "@write @slow @scripting")
+        .belonging_to("write noscript", "@write @slow @scripting")
         .tips("request_policy:all_shards response_policy:all_succeeded"),
-    part("function|help", "help", 2, introspection::help).as_of(LOADING, "@slow @scripting"),
+    part("function|help", "help", 2, introspection::help).belonging_to(LOADING, "@slow @scripting"),
 ];
 
 const LATENCY: &[Command] = &[
-    part("latency|help", "help", 2, introspection::help).as_of(LOADING, OF_SERVER),
+    part("latency|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
     part("latency|history", "history", 3, server::nothing)
-        .as_of(ADMIN, ADMINS)
+        .belonging_to(ADMIN, ADMINS)
         .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
     part("latency|latest", "latest", 2, server::nothing)
-        .as_of(ADMIN, ADMINS)
+        .belonging_to(ADMIN, ADMINS)
         .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
     part("latency|reset", "reset", -2, server::none)
-        .as_of(ADMIN, ADMINS)
+        .belonging_to(ADMIN, ADMINS)
         .tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];
 
 const MEMORY: &[Command] = &[
-    part("memory|help", "help", 2, introspection::help).as_of(LOADING, OF_SERVER),
+    part("memory|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
     part("memory|usage", "usage", -3, server::memory_usage).of_key("@read @slow"),
 ];
 
@@ -492,7 +492,7 @@ const OBJECT: &[Command] = &[
     part("object|freq", "freq", 3, server::object_freq)
         .of_key("@keyspace @read @slow")
         .tips("nondeterministic_output"),
-    part("object|help", "help", 2, introspection::help).as_of(LOADING, "@keyspace @slow"),
+    part("object|help", "help", 2, introspection::help).belonging_to(LOADING, "@keyspace @slow"),
     part("object|idletime", "idletime", 3, server::object_idletime)
         .of_key("@keyspace @read @slow")
         .tips("nondeterministic_output"),
@@ -503,39 +503,40 @@ const OBJECT: &[Command] = &[
 
 const SLOWLOG: &[Command] = &[
     part("slowlog|get", "get", -2, server::slowlog_get)
-        .as_of("admin loading stale", ADMINS)
+        .belonging_to("admin loading stale", ADMINS)
         .tips("request_policy:all_nodes nondeterministic_output"),
-    part("slowlog|help", "help", 2, introspection::help).as_of(LOADING, OF_SERVER),
+    part("slowlog|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
     part("slowlog|len", "len", 2, server::none)
-        .as_of("admin loading stale", ADMINS)
+        .belonging_to("admin loading stale", ADMINS)
         .tips("request_policy:all_nodes response_policy:agg_sum nondeterministic_output"),
     part("slowlog|reset", "reset", 2, server::done)
-        .as_of("admin loading stale", ADMINS)
+        .belonging_to("admin loading stale", ADMINS)
         .tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];
 
 const COMMAND: &[Command] = &[
-    part("command|count", "count", 2, introspection::command_count).as_of(LOADING, "@slow @connection"),
+    part("command|count", "count", 2, introspection::command_count)
+        .belonging_to(LOADING, "@slow @connection"),
     part("command|docs", "docs", -2, introspection::command_docs)
-        .as_of(LOADING, "@slow @connection")
+        .belonging_to(LOADING, "@slow @connection")
         .tips("nondeterministic_output_order"),
     part("command|getkeys", "getkeys", -4, introspection::command_getkeys)
-        .as_of(LOADING, "@slow @connection"),
-    part("command|help", "help", 2, introspection::help).as_of(LOADING, "@slow @connection"),
+        .belonging_to(LOADING, "@slow @connection"),
+    part("command|help", "help", 2, introspection::help).belonging_to(LOADING, "@slow @connection"),
     part("command|info", "info", -2, introspection::command_info)
-        .as_of(LOADING, "@slow @connection")
+        .belonging_to(LOADING, "@slow @connection")
         .tips("nondeterministic_output_order"),
     part("command|list", "list", -2, introspection::command_list)
-        .as_of(LOADING, "@slow @connection")
+        .belonging_to(LOADING, "@slow @connection")
         .tips("nondeterministic_output_order"),
 ];
 
 const CONFIG: &[Command] = &[
-    part("config|get", "get", -3, config::get).as_of(ADMIN, ADMINS),
-    part("config|help", "help", 2, introspection::help).as_of(LOADING, OF_SERVER),
-    part("config|resetstat", "resetstat", 2, config::resetstat).as_of(ADMIN, ADMINS),
+    part("config|get", "get", -3, config::get).belonging_to(ADMIN, ADMINS),
+    part("config|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("config|resetstat", "resetstat", 2, config::resetstat).belonging_to(ADMIN, ADMINS),
     part("config|set", "set", -4, config::set)
-        .as_of(ADMIN, ADMINS)
+        .belonging_to(ADMIN, ADMINS)
         .tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];
 

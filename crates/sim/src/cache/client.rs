@@ -104,7 +104,7 @@ impl World {
         let flags = u32::try_from(version % 3).expect("small");
         let number = u32::try_from(version % (1 << 30)).expect("30 bits");
         let marks = match version % 5 {
-            0 => Marks::stale(number, version % 2 == 0),
+            0 => Marks::stale(number, version.is_multiple_of(2)),
             1 => Marks::placeholder(number).won(),
             _ => Marks::default(),
         };

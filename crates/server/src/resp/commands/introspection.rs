@@ -47,7 +47,7 @@ pub(in crate::resp) fn command_list(call: &mut Call<'_>) -> Step {
         b"module" => named(Vec::new()),
         b"aclcat" => {
             let is_of = |command: &&Command| {
-                command.categories.split(' ').any(|category| category[1..].as_bytes() == wanted)
+                command.categories.split(' ').any(|category| category.as_bytes()[1..] == wanted)
             };
             named(all().filter(is_of).collect())
         }
