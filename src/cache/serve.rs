@@ -138,8 +138,8 @@ fn settings(
         }
         log::info!("values of up to {most} are stored: larger ones {needs}");
     }
-    let port = listeners.iter().find_map(|listener| match listener.place() {
-        Listen::Tcp(address) => Some(address.port()),
+    let door = listeners.iter().find_map(|listener| match listener.place() {
+        Listen::Tcp(address) => Some(*address),
         Listen::Unix(_) => None,
     });
     let (first, second) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
@@ -149,7 +149,8 @@ fn settings(
         memory_bytes: options.memory,
         password,
         run_id: format!("{first}{}", &second[..8]),
-        port: port.unwrap_or(0),
+        port: door.map_or(0, |door| door.port()),
+        bind: door.map(|door| door.ip().to_string()).unwrap_or_default(),
         executable: std::env::current_exe().unwrap_or_default(),
         ..Settings::default()
     })

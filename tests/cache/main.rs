@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bays;
+mod differential;
 mod protocols;
 mod redis;
 

@@ -70,6 +70,32 @@ fn either_protocol_reads_what_the_other_stored() {
 }
 
 #[test]
+fn what_is_stale_stays_so_over_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let both = Both::up("cache-stale");
+    assert_eq!(both.talk(b"set a 0 0 3\r\nold\r\nset b 0 0 3\r\nold\r\nquit\r\n"), "STORED\r\nSTORED\r\n");
+    let is_flushed = || both.server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n");
+    assert!(until(SOON, is_flushed));
+    // Older versions are hidden before the answer.
+    assert_eq!(both.talk(b"md a I\r\nmd b I T100\r\nmg b v\r\nquit\r\n"), "HD\r\nHD\r\nVA 3 X W\r\nold\r\n");
+    assert!(until(SOON, is_flushed));
+    let Both { server, door, scratch } = both;
+    server.kill_9();
+    let dir = scratch.join("cache");
+    let place = format!("unix:{}", text(&door));
+    let server = CacheServer::start(&dir, &["serve", text(&dir), "--memcached", &place]);
+    let both = Both { server, door, scratch };
+    assert_eq!(both.talk(b"mg a v\r\nmg b v\r\nquit\r\n"), "VA 3 X W\r\nold\r\nVA 3 Z X\r\nold\r\n");
+    // A client of Redis makes it anew.
+    assert_eq!(both.server.say(&["set", "a", "new"]), "OK\n");
+    assert_eq!(both.talk(b"mg a v\r\nquit\r\n"), "VA 3\r\nnew\r\n");
+    both.server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
 fn scans_tell_all_keys() {
     if !have(&["redis-cli"]) {
         return;

@@ -5,13 +5,14 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, sim, md, siege, guest, bench, fuzz, sanitize, ci
+//! test, sim, md, siege, guest, conformance/, bench, fuzz, sanitize, ci
 //! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
 
 mod bench;
 mod ci;
+mod conformance;
 mod deb;
 mod fuzz;
 mod guest;
@@ -128,6 +129,13 @@ const COMMANDS: &[Command] = &[
                the server is killed, there the kernel\npanics while a member holds writes back; each side then has to find all that was \
                acknowledged, and right parities.\nAs root on Debian. CI plays two matches once.",
         run: Run::With("ROUNDS", md::run),
+    },
+    Command {
+        name: "conformance",
+        line: "the suites of Redis 7.0.15 and memcached 1.6.18 against a served cache: all of it, or files by name",
+        help: "Downloads Debian's source packages to target/conformance once, by lists of their own, and runs what of their tests needs no more than\nthe                commands that are promised: the Tcl files of Redis, t/*.t of memcached, memccapable. tests/conformance lists the tests, and \
+               those that fail\nwith their reasons. 80 seconds; --short: 17 seconds, as CI does. Debian: tcl, perl, libmemcached-tools, redis-tools.",
+        run: Run::Words("[--short] [FILE...]", conformance::run),
     },
     Command {
         name: "bench",

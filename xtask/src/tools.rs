@@ -38,6 +38,11 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "clients, siege" },
     Tool { probe: Probe::Program("redis-cli"), package: "redis-tools", tests: "cache" },
     Tool { probe: Probe::Program("redis-benchmark"), package: "redis-tools", tests: "cache" },
+    // The same program is redis-server under its own name, which needs no package.
+    Tool { probe: Probe::Program("redis-check-rdb"), package: "redis-tools", tests: "cache" },
+    Tool { probe: Probe::Program("tclsh"), package: "tcl", tests: "conformance" },
+    Tool { probe: Probe::Program("prove"), package: "perl", tests: "conformance" },
+    Tool { probe: Probe::Program("memccapable"), package: "libmemcached-tools", tests: "conformance" },
     Tool { probe: Probe::Program("linux.uml"), package: "user-mode-linux", tests: "md" },
     Tool { probe: Probe::Program("mdadm"), package: "mdadm", tests: "md" },
     Tool { probe: Probe::Program("dmsetup"), package: "dmsetup", tests: "md" },

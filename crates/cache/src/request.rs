@@ -18,6 +18,57 @@ pub struct WallMillis(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// What memcached's clients said of an object: that it is stale, and that one of them has been told to make it anew.
+///
+/// A number that is drawn for each marking makes its token another than that of any version before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(u32);
+
+impl Marks {
+    const STALE: u32 = 1;
+    const WON: u32 = 2;
+
+    /// Those of an object that holds a place until somebody makes it.
+    #[must_use]
+    pub fn placeholder(number: u32) -> Marks {
+        Marks(number << 2)
+    }
+
+    /// Those of a stale object.
+    #[must_use]
+    pub fn stale(number: u32, is_won: bool) -> Marks {
+        let won = if is_won { Marks::WON } else { 0 };
+        Marks(number << 2 | Marks::STALE | won)
+    }
+
+    /// The same, and somebody has been told to make the object anew.
+    #[must_use]
+    pub fn won(self) -> Marks {
+        Marks(self.0 | Marks::WON)
+    }
+
+    /// True for what is stale.
+    #[must_use]
+    pub fn is_stale(self) -> bool {
+        self.0 & Marks::STALE != 0
+    }
+
+    /// True when somebody has been told to make the object anew.
+    #[must_use]
+    pub fn is_won(self) -> bool {
+        self.0 & Marks::WON != 0
+    }
+
+    /// As a number; 0 is none.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Marks {
+        Marks(bits)
+    }
+}
+
 /// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
@@ -25,6 +76,8 @@ pub struct Object {
     pub value: Vec<u8>,
     /// Flags of the client, kept as they are.
     pub flags: u32,
+    /// Marks of the protocol, kept with this version of the object.
+    pub marks: Marks,
     /// Time at which the object ceases to be; `None` is never.
     pub expires: Option<WallMillis>,
 }
@@ -32,13 +85,18 @@ pub struct Object {
 impl Object {
     /// A number by which a client knows this object again (memcached's *cas unique*): the hash of value and flags, never 0.
     ///
-    /// Another value or other flags give another number. The same value under the same flags gives the same one, also
-    /// when there was another in between.
+    /// Another value or other flags give another number, and so does another marking. The same value under the same flags gives
+    /// the same one, also when there was another in between.
     #[must_use]
     pub fn token(&self) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&[0x5a; 16]);
         hasher.write(&self.flags.to_le_bytes());
         hasher.write(&self.value);
+        // To be told to make an object anew does not change it.
+        let number = self.marks.0 >> 2;
+        if number != 0 {
+            hasher.write(&number.to_le_bytes());
+        }
         hasher.finish().max(1)
     }
 }

@@ -242,7 +242,9 @@ impl<'a> Server<'a> {
                 let delivery = self.front.on_reply(reply);
                 let key = delivery.client;
                 if let Some(connection) = self.connections.at(key) {
-                    connection.session.on_outcome(delivery, &mut self.front);
+                    let submissions = self.front.submissions();
+                    connection.session.on_outcome(delivery, &mut self.front, &mut *self.cache);
+                    self.cache_is_busy |= self.front.submissions() != submissions;
                     self.mark_ready(key);
                     self.mark_dirty(key);
                 }

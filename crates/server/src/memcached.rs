@@ -4,10 +4,10 @@
 //! bytes -> reader -> request -> session (which client) -> operations -> front -> requests of the cache
 //! bytes <- output <------------ answers in order <--------------------- front <- outcomes
 //! ```
-//! Texts and rules are those of memcached 1.6.18 (`doc/protocol.txt`, `proto_text.c`). Not spoken: the binary protocol, UDP, and
-//! of the meta flags those that need what is not stored with an object: last access (`h`, `l`), stale and win (`I`, `R`, `N` of mg).
+//! Texts and rules are those of memcached 1.6.18 (`doc/protocol.txt`, `proto_text.c`). Not spoken: the binary protocol and UDP.
 
 pub mod base64;
+mod keys;
 pub mod numbers;
 mod operations;
 pub mod reader;

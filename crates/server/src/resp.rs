@@ -16,3 +16,4 @@ mod pending;
 pub mod session;
 pub mod settings;
 pub mod table;
+pub mod usage;

@@ -119,7 +119,12 @@ impl Client {
     }
 
     fn store(&mut self, key: String) {
-        let object = Object { value: vec![b'.'; 500], flags: 0, expires: None };
+        let object = Object {
+            value: vec![b'.'; 500],
+            flags: 0,
+            marks: cache::request::Marks::default(),
+            expires: None,
+        };
         assert_eq!(self.ask(Op::Set { key: key.into_bytes(), object }), Outcome::Stored);
     }
 

@@ -1,13 +1,13 @@
 //! Records: an object with its key, as it lies in pages.
 //!
 //! ```text
-//! flag byte | key length | value length | expiry (6) | client flags | CRC32C (4) | key | value
-//!             varint       varint         if bit 0     varint if bit 1
+//! flag byte | key length | value length | expiry (6) | client flags    | marks           | CRC32C (4) | key | value
+//!             varint       varint         if bit 0     varint if bit 1   varint if bit 2
 //! ```
 //! The upper four bits of the flag byte are the namespace. The checksum is that of the whole record with the checksum zero.
 
 use crate::hash::FullKey;
-use crate::request::{Namespace, Object, WallMillis};
+use crate::request::{Marks, Namespace, Object, WallMillis};
 use base::bytes::{put, u32_at};
 use base::checksum::crc32c;
 
@@ -17,6 +17,7 @@ pub const KEY_BYTES_MAX: usize = 2048;
 pub const VALUE_BYTES_MAX: usize = 1 << 29;
 const HAS_EXPIRY: u8 = 1;
 const HAS_FLAGS: u8 = 2;
+const HAS_MARKS: u8 = 4;
 /// Milliseconds that six bytes can tell.
 const EXPIRY_MAX: u64 = (1 << 48) - 1;
 
@@ -33,6 +34,8 @@ pub struct RecordHead {
     pub value_bytes: usize,
     /// Flags of the client.
     pub flags: u32,
+    /// Marks of the protocol.
+    pub marks: Marks,
     /// Time of expiry.
     pub expires: Option<WallMillis>,
     crc: u32,
@@ -43,7 +46,7 @@ impl RecordHead {
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<RecordHead> {
         let (&flag, mut rest) = bytes.split_first()?;
-        if flag & 0x0f & !(HAS_EXPIRY | HAS_FLAGS) != 0 {
+        if flag & 0x0f & !(HAS_EXPIRY | HAS_FLAGS | HAS_MARKS) != 0 {
             return None;
         }
         let key_bytes = usize::try_from(take_varint(&mut rest)?).ok()?;
@@ -62,12 +65,26 @@ impl RecordHead {
             0 => 0,
             _ => u32::try_from(take_varint(&mut rest)?).ok()?,
         };
+        let marks = match flag & HAS_MARKS {
+            0 => 0,
+            _ => u32::try_from(take_varint(&mut rest)?).ok()?,
+        };
+        let marks = Marks::from_bits(marks);
         let (crc, after) = rest.split_first_chunk::<4>()?;
         let possible = key_bytes <= KEY_BYTES_MAX && value_bytes <= VALUE_BYTES_MAX;
         let namespace = Namespace(flag >> 4);
         let head_bytes = bytes.len() - after.len();
         let crc = u32::from_le_bytes(*crc);
-        possible.then_some(RecordHead { head_bytes, namespace, key_bytes, value_bytes, flags, expires, crc })
+        possible.then_some(RecordHead {
+            head_bytes,
+            namespace,
+            key_bytes,
+            value_bytes,
+            flags,
+            marks,
+            expires,
+            crc,
+        })
     }
 
     /// Bytes of the whole record.
@@ -104,7 +121,7 @@ impl RecordHead {
             return None;
         }
         record.drain(..self.head_bytes + self.key_bytes);
-        Some(Object { value: record, flags: self.flags, expires: self.expires })
+        Some(Object { value: record, flags: self.flags, marks: self.marks, expires: self.expires })
     }
 }
 
@@ -113,7 +130,9 @@ impl RecordHead {
 pub fn sizes(key: &FullKey, object: &Object) -> (usize, usize) {
     let mut head = 5 + varint_bytes(key.plain().len() as u64) + varint_bytes(object.value.len() as u64);
     head += if object.expires.is_some() { 6 } else { 0 };
-    head += if object.flags == 0 { 0 } else { varint_bytes(u64::from(object.flags)) };
+    for field in [object.flags, object.marks.bits()] {
+        head += if field == 0 { 0 } else { varint_bytes(u64::from(field)) };
+    }
     (head + key.plain().len() + object.value.len(), head + key.plain().len())
 }
 
@@ -127,14 +146,15 @@ pub fn encode(key: &FullKey, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(sizes(key, object).0);
     let has_expiry = if object.expires.is_some() { HAS_EXPIRY } else { 0 };
     let has_flags = if object.flags == 0 { 0 } else { HAS_FLAGS };
-    bytes.push(key.namespace().0 << 4 | has_expiry | has_flags);
+    let has_marks = if object.marks == Marks::default() { 0 } else { HAS_MARKS };
+    bytes.push(key.namespace().0 << 4 | has_expiry | has_flags | has_marks);
     push_varint(&mut bytes, key.plain().len() as u64);
     push_varint(&mut bytes, object.value.len() as u64);
     if let Some(WallMillis(expires)) = object.expires {
         bytes.extend_from_slice(&expires.min(EXPIRY_MAX).to_le_bytes()[..6]);
     }
-    if object.flags != 0 {
-        push_varint(&mut bytes, u64::from(object.flags));
+    for field in [object.flags, object.marks.bits()].into_iter().filter(|field| *field != 0) {
+        push_varint(&mut bytes, u64::from(field));
     }
     let crc_at = bytes.len();
     bytes.extend_from_slice(&[0; 4]);

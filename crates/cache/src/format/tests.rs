@@ -9,7 +9,7 @@ use super::stamp::{Kind, Life, Stamp};
 use super::superblock::{Member, Standing, Superblock};
 use super::*;
 use crate::hash::{FullKey, KeyHash, Shape};
-use crate::request::{Namespace, Object, WallMillis};
+use crate::request::{Marks, Namespace, Object, WallMillis};
 use base::checksum::crc32c;
 use base::fields::with_tables;
 use base::frame::Frame;
@@ -90,13 +90,17 @@ fn the_format_does_not_change_unnoticed() {
     let mut frame = Frame::zeroed();
     Stamp { life: life(), page: 3, kind: Kind::Records, sequence: 99, origin: 98 }.seal(&mut frame);
     found.push(crc32c(&frame.oob));
-    let object = Object { value: b"value".to_vec(), flags: 300, expires: Some(WallMillis(1 << 33)) };
-    let bytes = record::encode(&FullKey::new(Namespace(2), b"key"), &object);
-    found.push(crc32c(&bytes));
+    for marks in [Marks::default(), Marks::stale(5, true)] {
+        let object =
+            Object { value: b"value".to_vec(), flags: 300, marks, expires: Some(WallMillis(1 << 33)) };
+        let bytes = record::encode(&FullKey::new(Namespace(2), b"key"), &object);
+        found.push(crc32c(&bytes));
+    }
     assert_eq!(found, GOLDEN, "{found:#010x?}");
 }
 
-const GOLDEN: [u32; 6] = [0xc96b_a404, 0xa736_cb9e, 0x16bf_1656, 0x65ce_39eb, 0xe1b5_53a4, 0x7150_6e61];
+const GOLDEN: [u32; 7] =
+    [0xc96b_a404, 0xa736_cb9e, 0x16bf_1656, 0x65ce_39eb, 0xe1b5_53a4, 0x7150_6e61, 0xd8d9_c100];
 
 #[test]
 fn structures_come_back() {
@@ -187,7 +191,7 @@ fn round_trip(objects: &[(FullKey, Object)]) {
 
 #[test]
 fn small_records_share_pages_and_take_seven_bytes_beyond_key_and_value() {
-    let object = Object { value: vec![1; 100], flags: 0, expires: None };
+    let object = Object { value: vec![1; 100], flags: 0, marks: Marks::default(), expires: None };
     let (bytes, _) = record::sizes(&FullKey::new(Namespace(0), &[b'k'; 32]), &object);
     assert_eq!(bytes, 32 + 100 + 7);
     let mut packer = Packer::new(1);
@@ -208,7 +212,9 @@ proptest! {
             random.fill(&mut key);
             random.fill(&mut value);
             let expires = expires.then_some(WallMillis(u64::from(flags) << 8));
-            (FullKey::new(Namespace(1), &key), Object { value, flags: flags >> 9, expires })
+            // Half of them are not marked.
+            let marks = Marks::from_bits(if flags % 2 == 0 { flags } else { 0 });
+            (FullKey::new(Namespace(1), &key), Object { value, flags: flags >> 9, marks, expires })
         }).collect();
         round_trip(&objects);
     }

@@ -51,8 +51,11 @@ impl Conversation {
         either!(self, session => session.advance(key, input, front, cache))
     }
 
-    pub fn on_outcome(&mut self, delivery: Delivery, front: &mut Front) {
-        either!(self, session => session.on_outcome(delivery, front));
+    pub fn on_outcome(&mut self, delivery: Delivery, front: &mut Front, cache: &mut dyn Backend) {
+        match self {
+            Conversation::Resp(session) => session.on_outcome(delivery, front),
+            Conversation::Memcached(session) => session.on_outcome(delivery, front, cache),
+        }
     }
 
     pub fn output(&mut self) -> &mut Output {

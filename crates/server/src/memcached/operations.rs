@@ -3,13 +3,26 @@
 use super::numbers::{end, unsigned};
 use super::request::{Meta, Mode, Store};
 use super::said::{Said, found};
-use cache::request::{Change, Decide, Object, Op, Outcome, WallMillis};
+use cache::request::{Change, Decide, Marks, Object, Op, Outcome, WallMillis};
 use std::sync::{Arc, OnceLock};
 
+/// What an outcome comes to.
+pub(super) enum Next {
+    /// An answer.
+    Say(Said),
+    /// Something else has to be asked first.
+    Ask(Asked),
+}
+
 /// Says what an outcome comes to.
-pub(super) type Form = Box<dyn FnOnce(Outcome, WallMillis) -> Said>;
+pub(super) type Form = Box<dyn FnOnce(Outcome, WallMillis) -> Next>;
 /// An operation with its form, and the bytes it takes along.
 pub(super) type Asked = (Op, Form, usize);
+
+/// A form that always says something.
+fn saying(say: impl FnOnce(Outcome, WallMillis) -> Said + 'static) -> Form {
+    Box::new(move |outcome, wall| Next::Say(say(outcome, wall)))
+}
 
 const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
@@ -26,7 +39,7 @@ fn update(
         assert!(tell.set(said).is_ok(), "an update decides once");
         stored_unless_over(change, object.is_some(), wall)
     });
-    let form: Form = Box::new(move |outcome, _| match outcome {
+    let form = saying(move |outcome, _| match outcome {
         Outcome::Refused(refusal) => Said::refused(refusal),
         _ => Arc::into_inner(told).and_then(OnceLock::into_inner).expect("a cache decides before it answers"),
     });
@@ -52,7 +65,7 @@ fn stored_unless_over(change: Change, was_there: bool, wall: WallMillis) -> Chan
 pub(super) fn get(key: Vec<u8>, tells_cas: bool, expiry: Option<i32>) -> Asked {
     let bytes = key.len();
     let said = key.clone();
-    let form: Form = Box::new(move |outcome, _| match found(outcome) {
+    let form = saying(move |outcome, _| match found(outcome) {
         Ok(Some(object)) => Said::value(&said, object, tells_cas),
         Ok(None) => Said::nothing(),
         Err(said) => said,
@@ -98,22 +111,27 @@ impl Words {
     }
 }
 
-/// A store.
-pub(super) fn store(store: Store, value: &[u8], now: WallMillis) -> Asked {
+/// A store. `number` is that of the marking, if it comes to one.
+pub(super) fn store(store: Store, value: &[u8], number: u32, now: WallMillis) -> Asked {
     let Store { mode, key, flags, expiry, cas, is_quiet, meta, .. } = store;
     let words = Words { meta, is_quiet };
     let value = value.to_vec();
     let bytes = value.len();
+    let is_stale_welcome = words.meta.as_ref().is_some_and(|meta| meta.invalidates);
     let tells_cas = words.meta.as_ref().is_some_and(|meta| meta.tells.iter().any(|word| word == b"c"));
     let expires = end(expiry, now);
     let is_live = expires.is_none_or(|at| at > now);
     if mode == Mode::Set && cas.is_none() && is_live && !tells_cas {
-        let form: Form = Box::new(move |outcome, _| match outcome {
+        let form = saying(move |outcome, _| match outcome {
             Outcome::Refused(refusal) => Said::refused(refusal),
             _ => words.say("STORED", None),
         });
         let bytes = bytes + key.len();
-        return (Op::Set { key, object: Object { value, flags, expires } }, form, bytes);
+        return (
+            Op::Set { key, object: Object { value, flags, marks: Marks::default(), expires } },
+            form,
+            bytes,
+        );
     }
     update(key, bytes, move |before, wall| {
         let keep = |text| (Change::Keep, words.say(text, None));
@@ -121,14 +139,21 @@ pub(super) fn store(store: Store, value: &[u8], now: WallMillis) -> Asked {
             (Mode::Add, Some(_)) => return keep("NOT_STORED"),
             (Mode::Replace | Mode::Set, None) if cas.is_some() => return keep("NOT_FOUND"),
             (Mode::Replace | Mode::Append | Mode::Prepend, None) => return keep("NOT_STORED"),
+            // What was made from an older version is stored as stale, and ends when that which is there would.
+            (Mode::Set, Some(before)) if is_stale_welcome && cas.is_some_and(|cas| cas != before.token()) => {
+                let marks = Marks::stale(number, before.marks.is_won());
+                Object { value, flags, marks, expires: before.expires }
+            }
             (_, Some(before)) if cas.is_some_and(|cas| cas != before.token()) => return keep("EXISTS"),
             (Mode::Append, Some(before)) => {
-                Object { value: [&before.value[..], &value].concat(), ..before.clone() }
+                let value = [&before.value[..], &value].concat();
+                Object { value, flags: before.flags, marks: Marks::default(), expires: before.expires }
             }
             (Mode::Prepend, Some(before)) => {
-                Object { value: [&value[..], &before.value].concat(), ..before.clone() }
+                let value = [&value[..], &before.value].concat();
+                Object { value, flags: before.flags, marks: Marks::default(), expires: before.expires }
             }
-            _ => Object { value, flags, expires },
+            _ => Object { value, flags, marks: Marks::default(), expires },
         };
         let said = words.say("STORED", Some((&object, wall)));
         (Change::Store(object), said)
@@ -139,7 +164,7 @@ pub(super) fn store(store: Store, value: &[u8], now: WallMillis) -> Asked {
 pub(super) fn too_large(store: Store) -> Asked {
     let bytes = store.key.len();
     let is_quiet = store.is_quiet && store.meta.is_none();
-    let form: Form = Box::new(move |_, _| Said::unless(is_quiet, "SERVER_ERROR object too large for cache"));
+    let form = saying(move |_, _| Said::unless(is_quiet, "SERVER_ERROR object too large for cache"));
     match store.mode {
         Mode::Set => (Op::Remove { key: store.key }, form, bytes),
         _ => (Op::Get { key: store.key }, form, bytes),
@@ -167,7 +192,7 @@ pub(super) fn add(key: Vec<u8>, delta: u64, is_less: bool, is_quiet: bool) -> As
 /// delete.
 pub(super) fn delete(key: Vec<u8>, is_quiet: bool) -> Asked {
     let bytes = key.len();
-    let form: Form = Box::new(move |outcome, _| match outcome {
+    let form = saying(move |outcome, _| match outcome {
         Outcome::Refused(refusal) => Said::refused(refusal),
         Outcome::Removed(true) => Said::unless(is_quiet, "DELETED"),
         _ => Said::unless(is_quiet, "NOT_FOUND"),
@@ -178,7 +203,7 @@ pub(super) fn delete(key: Vec<u8>, is_quiet: bool) -> Asked {
 /// touch.
 pub(super) fn touch(key: Vec<u8>, expiry: i32, is_quiet: bool) -> Asked {
     let bytes = key.len();
-    let form: Form = Box::new(move |outcome, _| match found(outcome) {
+    let form = saying(move |outcome, _| match found(outcome) {
         Ok(Some(_)) => Said::unless(is_quiet, "TOUCHED"),
         Ok(None) => Said::unless(is_quiet, "NOT_FOUND"),
         Err(said) => said,
@@ -186,35 +211,70 @@ pub(super) fn touch(key: Vec<u8>, expiry: i32, is_quiet: bool) -> Asked {
     (Op::Update { key, decide: touching(expiry) }, form, bytes)
 }
 
-/// mg.
-pub(super) fn meta_get(key: Vec<u8>, meta: Box<Meta>) -> Asked {
-    let bytes = key.len();
-    let expiry = meta.expiry;
-    let form: Form = Box::new(move |outcome, wall| match found(outcome) {
-        Ok(Some(object)) => {
-            let expires = expiry.map_or(object.expires, |expiry| end(expiry, wall));
-            Said::meta(&meta, Object { expires, ..object }, wall)
-        }
-        Ok(None) if meta.is_quiet => Said::nothing(),
-        Ok(None) => Said::code(&meta, "EN", None),
-        Err(said) => said,
-    });
-    match expiry {
-        None => (Op::Get { key }, form, bytes),
-        Some(expiry) => (Op::Update { key, decide: touching(expiry) }, form, bytes),
+/// mg. `number` is that of the marking, if it comes to one.
+pub(super) fn meta_get(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
+    if meta.expiry.is_some() || meta.makes.is_some() || meta.recache.is_some() {
+        return meta_get_changing(key, meta, number);
     }
+    let bytes = key.len();
+    let again = key.clone();
+    let form: Form = Box::new(move |outcome, wall| match found(outcome) {
+        Ok(Some(object)) if object.marks.is_stale() && !object.marks.is_won() => {
+            Next::Ask(meta_get_changing(again, meta, number))
+        }
+        Ok(Some(object)) => {
+            let marks = object.marks;
+            Next::Say(Said::meta(&meta, object, wall).with_marks(marks, false))
+        }
+        Ok(None) if meta.is_quiet => Next::Say(Said::nothing()),
+        Ok(None) => Next::Say(Said::code(&meta, "EN", None)),
+        Err(said) => Next::Say(said),
+    });
+    (Op::Get { key }, form, bytes)
 }
 
-/// md.
-pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>) -> Asked {
-    update(key, 0, move |before, _| match before {
-        None if meta.is_quiet => (Change::Keep, Said::nothing()),
-        None => (Change::Keep, Said::code(&meta, "NF", None)),
-        Some(before) if meta.cas.is_some_and(|cas| cas != before.token()) => {
-            (Change::Keep, Said::code(&meta, "EX", None))
+/// mg that may make an object, give it another end, or tell its client to make it anew.
+fn meta_get_changing(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
+    update(key, 0, move |before, wall| {
+        let before = match (before, meta.makes) {
+            (Some(before), _) => before,
+            (None, Some(expiry)) => {
+                let marks = Marks::placeholder(number);
+                let object = Object { value: Vec::new(), flags: 0, marks, expires: end(expiry, wall) };
+                let said = Said::meta(&meta, object.clone(), wall).with_marks(marks, true);
+                return (Change::Store(Object { marks: marks.won(), ..object }), said);
+            }
+            (None, None) if meta.is_quiet => return (Change::Keep, Said::nothing()),
+            (None, None) => return (Change::Keep, Said::code(&meta, "EN", None)),
+        };
+        let expires = meta.expiry.map_or(before.expires, |expiry| end(expiry, wall));
+        let due = meta.recache.and_then(|seconds| end(seconds, wall));
+        let is_due = due.is_some_and(|due| before.expires.is_some_and(|at| at < due));
+        let wins = !before.marks.is_won() && (is_due || before.marks.is_stale());
+        let told =
+            Object { expires: if meta.tells_old_end { before.expires } else { expires }, ..before.clone() };
+        let said = Said::meta(&meta, told, wall).with_marks(before.marks, wins);
+        if !wins && meta.expiry.is_none() {
+            return (Change::Keep, said);
         }
-        Some(_) if meta.is_quiet => (Change::Remove, Said::nothing()),
-        Some(_) => (Change::Remove, Said::code(&meta, "HD", None)),
+        let marks = if wins { before.marks.won() } else { before.marks };
+        (Change::Store(Object { expires, marks, ..before.clone() }), said)
+    })
+}
+
+/// md. `number` is that of the marking, if it comes to one.
+pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
+    update(key, 0, move |before, wall| {
+        let Some(before) = before else { return (Change::Keep, Said::code(&meta, "NF", None)) };
+        if meta.cas.is_some_and(|cas| cas != before.token()) {
+            return (Change::Keep, Said::code(&meta, "EX", None));
+        }
+        let said = if meta.is_quiet { Said::nothing() } else { Said::code(&meta, "HD", None) };
+        if !meta.invalidates {
+            return (Change::Remove, said);
+        }
+        let expires = meta.expiry.map_or(before.expires, |expiry| end(expiry, wall));
+        (Change::Store(Object { expires, marks: Marks::stale(number, false), ..before.clone() }), said)
     })
 }
 
@@ -222,11 +282,10 @@ pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>) -> Asked {
 pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
     update(key, 0, move |before, wall| {
         let object = match (before, meta.makes) {
-            (None, None) if meta.is_quiet => return (Change::Keep, Said::nothing()),
             (None, None) => return (Change::Keep, Said::code(&meta, "NF", None)),
             (None, Some(expiry)) => {
                 let value = meta.initial.to_string().into_bytes();
-                Object { value, flags: 0, expires: end(expiry, wall) }
+                Object { value, flags: 0, marks: Marks::default(), expires: end(expiry, wall) }
             }
             (Some(before), _) if meta.cas.is_some_and(|cas| cas != before.token()) => {
                 return (Change::Keep, Said::code(&meta, "EX", None));
@@ -240,7 +299,8 @@ pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
                 Object { expires, ..object }
             }
         };
-        let said = if meta.is_quiet { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
+        let is_silent = meta.is_quiet && before.is_some();
+        let said = if is_silent { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
         (Change::Store(object), said)
     })
 }
@@ -248,11 +308,13 @@ pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
 /// me.
 pub(super) fn meta_debug(key: Vec<u8>, meta: Box<Meta>) -> Asked {
     let bytes = key.len();
-    let form: Form = Box::new(move |outcome, wall| match found(outcome) {
+    let form = saying(move |outcome, wall| match found(outcome) {
         Ok(Some(object)) => {
             let left = super::numbers::left(object.expires, wall);
             let size = object.value.len() + bytes;
-            let text = format!(" exp={left} cas={} size={size}", object.token());
+            let (idle, fetched) = (meta.used.idle_seconds, if meta.used.was_read { "yes" } else { "no" });
+            let token = object.token();
+            let text = format!(" exp={left} la={idle} cas={token} fetch={fetched} cls=1 size={size}");
             let binary: &[u8] = if meta.is_binary { b" b" } else { b"" };
             Said::line([b"ME ", &meta.key[..], text.as_bytes(), binary].concat())
         }
@@ -264,7 +326,7 @@ pub(super) fn meta_debug(key: Vec<u8>, meta: Box<Meta>) -> Asked {
 
 /// flush_all: of the namespace.
 pub(super) fn flush(namespace: cache::request::Namespace, is_quiet: bool) -> Asked {
-    let form: Form = Box::new(move |outcome, _| match outcome {
+    let form = saying(move |outcome, _| match outcome {
         Outcome::Refused(refusal) => Said::refused(refusal),
         _ => Said::unless(is_quiet, "OK"),
     });

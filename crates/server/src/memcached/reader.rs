@@ -8,7 +8,7 @@ use super::request::{Request, Store, read};
 /// Longest line; retrievals, which name many keys, may be as long as [`RETRIEVAL_BYTES_MAX`].
 pub const LINE_BYTES_MAX: usize = 2048;
 /// Longest line of a retrieval.
-pub const RETRIEVAL_BYTES_MAX: usize = 65_535;
+pub const RETRIEVAL_BYTES_MAX: usize = (1 << 20) - 1;
 
 /// What the bytes at the front are.
 #[derive(Debug, PartialEq, Eq)]

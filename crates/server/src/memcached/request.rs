@@ -1,7 +1,9 @@
 //! Requests: what a command line asks for.
 
 use super::base64::decode;
+use super::keys::Keys;
 use super::numbers::{signed, unsigned};
+use crate::resp::usage::Use;
 
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -46,6 +48,16 @@ pub struct Meta {
     pub expiry: Option<i32>,
     /// N: seconds of an object that is made.
     pub makes: Option<i32>,
+    /// R: seconds below which it is to be made anew.
+    pub recache: Option<i32>,
+    /// I.
+    pub invalidates: bool,
+    /// Its time left is asked for before it gets another.
+    pub tells_old_end: bool,
+    /// u: this is no use of it.
+    pub is_no_use: bool,
+    /// Use of the key before.
+    pub used: Use,
     /// J: first value of it.
     pub initial: u64,
     /// D.
@@ -85,7 +97,7 @@ pub enum Request {
     /// get, gets, gat, gats.
     Get {
         /// The keys.
-        keys: Vec<Vec<u8>>,
+        keys: Keys,
         /// Tokens are told.
         tells_cas: bool,
         /// Seconds that objects have from now on.
@@ -170,6 +182,11 @@ impl Line<'_> {
 /// Reads a command line, without its end.
 #[must_use]
 pub fn read(line: &[u8]) -> Request {
+    let line = &line[line.iter().position(|byte| *byte != b' ').unwrap_or(line.len())..];
+    // These may name any number of keys, for which nothing is allocated.
+    if [&b"get "[..], b"gets ", b"gat ", b"gats ", b"bget "].iter().any(|name| line.starts_with(name)) {
+        return get(line);
+    }
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
     let line = Line { words };
     if line.words.first().is_none_or(|word| word.len() < 2) {
@@ -177,7 +194,6 @@ pub fn read(line: &[u8]) -> Request {
     }
     let has = |least: usize, most: usize| (least..=most).contains(&line.len());
     match line.at(0) {
-        b"get" | b"gets" | b"gat" | b"gats" | b"bget" => get(&line),
         b"set" if has(5, 6) => store(&line, Mode::Set),
         b"add" if has(5, 6) => store(&line, Mode::Add),
         b"replace" if has(5, 6) => store(&line, Mode::Replace),
@@ -198,31 +214,28 @@ pub fn read(line: &[u8]) -> Request {
         b"quit" => Request::Quit,
         b"mn" => Request::Say("MN"),
         b"mg" | b"md" | b"ma" | b"me" | b"ms" if has(2, usize::MAX) => meta(&line),
+        b"me" => Request::Say(BAD_FORMAT),
         _ if line.words.last().is_some_and(|word| word.starts_with(b"HTTP/")) => Request::Quit,
         _ => Request::Say("ERROR"),
     }
 }
 
-fn get(line: &Line<'_>) -> Request {
-    let tells_cas = line.at(0).ends_with(b"s");
-    let touches = line.at(0).starts_with(b"gat");
-    let first = if touches { 2 } else { 1 };
-    if line.len() <= first {
+fn get(line: &[u8]) -> Request {
+    let mut rest = Keys::of(line);
+    let name = rest.next().unwrap_or_default();
+    let (tells_cas, touches) = (name.ends_with(b"s"), name.starts_with(b"gat"));
+    let expiry = if touches { rest.next() } else { None };
+    if rest.is_empty() && expiry.is_none() {
         return Request::Say("ERROR");
     }
-    let expiry = if touches {
-        match signed(line.at(1)) {
-            Some(expiry) => Some(expiry),
-            None => return Request::Say(BAD_TIME),
-        }
-    } else {
-        None
+    let expiry = match expiry.map(|text| signed(&text)) {
+        Some(None) => return Request::Say(BAD_TIME),
+        expiry => expiry.flatten(),
     };
-    let keys = &line.words[first..];
-    if keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
+    if rest.longest() > KEY_BYTES_MAX {
         return Request::Say(BAD_FORMAT);
     }
-    Request::Get { keys: keys.iter().map(|key| key.to_vec()).collect(), tells_cas, expiry }
+    Request::Get { keys: rest, tells_cas, expiry }
 }
 
 /// Bytes of a block, as a line announces them.
@@ -308,8 +321,12 @@ fn meta(line: &Line<'_>) -> Request {
     let flags = &line.words[if is_store { 3 } else { 2 }..];
     let fail =
         |text: &'static str| if is_store { Request::Swallow(text, bytes + 2) } else { Request::Say(text) };
-    let meta = match Meta::read(line.at(0), said, flags) {
+    let meta = match Meta::read(said, flags) {
         Ok(meta) => Box::new(meta),
+        // Of these two commands, memcached does not say what was wrong.
+        Err(_) if matches!(line.at(0), b"md" | b"ma") => {
+            return fail("CLIENT_ERROR invalid or duplicate flag");
+        }
         Err(text) => return fail(text),
     };
     let key = if meta.is_binary { decode(said) } else { Some(said.to_vec()) };
@@ -341,7 +358,7 @@ fn meta(line: &Line<'_>) -> Request {
 }
 
 impl Meta {
-    fn read(command: &[u8], key: &[u8], words: &[&[u8]]) -> Result<Meta, &'static str> {
+    fn read(key: &[u8], words: &[&[u8]]) -> Result<Meta, &'static str> {
         let mut meta = Meta { key: key.to_vec(), ..Meta::default() };
         let mut seen = [false; 128];
         for word in words {
@@ -351,22 +368,26 @@ impl Meta {
                 Some(true) => return Err("CLIENT_ERROR duplicate flag"),
                 Some(seen) => *seen = true,
             }
-            meta.take(command, letter, token)?;
-            if matches!(letter, b's' | b't' | b'c' | b'f' | b'k' | b'O') {
+            meta.take(letter, token)?;
+            if matches!(letter, b's' | b't' | b'c' | b'f' | b'k' | b'O' | b'h' | b'l') {
                 meta.tells.push(word.to_vec());
             }
         }
         Ok(meta)
     }
 
-    fn take(&mut self, command: &[u8], letter: u8, token: &[u8]) -> Result<(), &'static str> {
+    fn take(&mut self, letter: u8, token: &[u8]) -> Result<(), &'static str> {
         let seconds = || signed(token).ok_or(BAD_TOKEN);
         match letter {
             b'b' => self.is_binary = true,
             b'q' => self.is_quiet = true,
             b'v' => self.tells_value = true,
             b'T' => self.expiry = Some(seconds()?),
-            b'N' if command == b"ma" => self.makes = Some(seconds()?),
+            b'N' => self.makes = Some(seconds()?),
+            b'R' => self.recache = Some(seconds()?),
+            b'I' => self.invalidates = true,
+            b'u' => self.is_no_use = true,
+            b't' => self.tells_old_end = self.expiry.is_none(),
             b'J' => self.initial = unsigned(token).ok_or("CLIENT_ERROR invalid numeric initial value")?,
             b'D' => self.delta = Some(unsigned(token).ok_or("CLIENT_ERROR invalid numeric delta value")?),
             b'C' => self.cas = Some(unsigned(token).ok_or(BAD_TOKEN)?),
@@ -379,8 +400,7 @@ impl Meta {
                 _ => return Err("CLIENT_ERROR incorrect length for M token"),
             },
             b'O' if token.len() >= OPAQUE_BYTES_MAX => return Err("CLIENT_ERROR opaque token too long"),
-            b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' | b'u' => {}
-            // Not stored with an object here: last access, stale, win.
+            b'O' | b'P' | b'L' | b'k' | b's' | b'c' | b'f' | b'h' | b'l' => {}
             _ => return Err("CLIENT_ERROR invalid flag"),
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::numbers::left;
 use super::request::Meta;
 use crate::resp::answer::Output;
-use cache::request::{Object, Outcome, Refusal, WallMillis};
+use cache::request::{Marks, Object, Outcome, Refusal, WallMillis};
 
 /// An answer: a head, and perhaps a value with the end of its line.
 #[derive(Debug, Default)]
@@ -52,6 +52,17 @@ impl Said {
         Said { head, value: meta.tells_value.then_some(object.value) }
     }
 
+    /// The same, with what marks say: somebody was told to make the object anew (Z), it is stale (X), this client is told (W).
+    pub fn with_marks(mut self, marks: Marks, wins: bool) -> Said {
+        let line = self.head.len() - 2;
+        self.head.truncate(line);
+        for (letter, is_told) in [(b" Z", marks.is_won()), (b" X", marks.is_stale()), (b" W", wins)] {
+            self.head.extend_from_slice(if is_told { letter } else { b"" });
+        }
+        self.head.extend_from_slice(b"\r\n");
+        self
+    }
+
     /// A code of a meta command, with what it was told to say back.
     pub fn code(meta: &Meta, code: &str, object: Option<(&Object, WallMillis)>) -> Said {
         let mut head = code.as_bytes().to_vec();
@@ -96,6 +107,8 @@ impl Meta {
                 (b't', Some((object, wall))) => format!("t{}", left(object.expires, wall)).into_bytes(),
                 (b'c', Some((object, _))) => format!("c{}", object.token()).into_bytes(),
                 (b'c', None) => b"c0".to_vec(),
+                (b'h', Some(_)) => format!("h{}", u8::from(self.used.was_read)).into_bytes(),
+                (b'l', Some(_)) => format!("l{}", self.used.idle_seconds).into_bytes(),
                 (b'f', Some((object, _))) => format!("f{}", object.flags).into_bytes(),
                 _ => continue,
             };

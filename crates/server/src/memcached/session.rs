@@ -3,7 +3,8 @@
 //! As a session of RESP, one that has much under way, or answers that nobody reads, begins nothing more. `flush_all` is a
 //! fence: it begins when all before it are answered, and nothing begins before it is.
 
-use super::operations::{self as ask, Asked, Form};
+use super::keys::Keys;
+use super::operations::{self as ask, Asked, Form, Next};
 use super::reader::{Read, Reader};
 use super::request::Request;
 use super::said::Said;
@@ -40,7 +41,7 @@ impl fmt::Debug for Entry {
 /// A retrieval of which keys are still to be asked for.
 #[derive(Debug)]
 struct Gets {
-    keys: std::vec::IntoIter<Vec<u8>>,
+    keys: Keys,
     tells_cas: bool,
     expiry: Option<i32>,
 }
@@ -62,6 +63,11 @@ pub struct Session {
     output: Output,
     is_fenced: bool,
     is_leaving: bool,
+}
+
+/// A number for a marking, never zero.
+fn number(front: &mut Front) -> u32 {
+    u32::try_from(front.random.below((1 << 30) - 1)).expect("30 bits") + 1
 }
 
 impl Session {
@@ -125,7 +131,11 @@ impl Session {
                     consumed += count;
                     front.statistics.commands += 1;
                     match value {
-                        Some(value) => self.send(key, ask::store(store, value, front.wall), front, cache),
+                        Some(value) => {
+                            front.usage.store(NAMESPACE, &store.key, front.wall);
+                            let asked = ask::store(store, value, number(front), front.wall);
+                            self.send(key, asked, front, cache);
+                        }
                         None if self.reader.is_too_large(&store) => {
                             self.send(key, ask::too_large(store), front, cache);
                         }
@@ -145,7 +155,7 @@ impl Session {
             }
             Request::Quit => return self.is_leaving = true,
             Request::Get { keys, tells_cas, expiry } => {
-                self.gets = Some(Gets { keys: keys.into_iter(), tells_cas, expiry });
+                self.gets = Some(Gets { keys, tells_cas, expiry });
                 return;
             }
             Request::Flush { is_quiet } => {
@@ -156,10 +166,19 @@ impl Session {
             Request::Add { key, delta, is_less, is_quiet } => ask::add(key, delta, is_less, is_quiet),
             Request::Delete { key, is_quiet } => ask::delete(key, is_quiet),
             Request::Touch { key, expiry, is_quiet } => ask::touch(key, expiry, is_quiet),
-            Request::MetaGet(key, meta) => ask::meta_get(key, meta),
-            Request::MetaDelete(key, meta) => ask::meta_delete(key, meta),
+            Request::MetaGet(key, mut meta) => {
+                meta.used = front.usage.of(NAMESPACE, &key, front.wall);
+                if !meta.is_no_use {
+                    front.usage.read(NAMESPACE, &key, front.wall);
+                }
+                ask::meta_get(key, meta, number(front))
+            }
+            Request::MetaDelete(key, meta) => ask::meta_delete(key, meta, number(front)),
             Request::MetaAdd(key, meta) => ask::meta_add(key, meta),
-            Request::MetaDebug(key, meta) => ask::meta_debug(key, meta),
+            Request::MetaDebug(key, mut meta) => {
+                meta.used = front.usage.of(NAMESPACE, &key, front.wall);
+                ask::meta_debug(key, meta)
+            }
             Request::Store(_) | Request::Swallow(..) => {
                 unreachable!("the reader keeps these for their blocks")
             }
@@ -172,6 +191,7 @@ impl Session {
         let Some(gets) = &mut self.gets else { return false };
         match gets.keys.next() {
             Some(name) => {
+                front.usage.read(NAMESPACE, &name, front.wall);
                 let asked = ask::get(name, gets.tells_cas, gets.expiry);
                 self.send(key, asked, front, cache);
             }
@@ -201,13 +221,19 @@ impl Session {
     }
 
     /// An outcome of the cache for this session.
-    pub fn on_outcome(&mut self, delivery: Delivery, front: &Front) {
+    pub fn on_outcome(&mut self, delivery: Delivery, front: &mut Front, cache: &mut dyn Backend) {
         let index = usize::try_from(delivery.sequence - self.first).expect("places in memory");
         let entry = &mut self.entries[index];
         let Entry::Waiting(form) = std::mem::replace(entry, Entry::Done(Said::nothing())) else {
             unreachable!("a request is answered once")
         };
-        let said = form(delivery.outcome, front.wall);
+        let said = match form(delivery.outcome, front.wall) {
+            Next::Say(said) => said,
+            Next::Ask((op, form, bytes)) => {
+                *entry = Entry::Waiting(form);
+                return front.submit(cache, (delivery.client, delivery.sequence), NAMESPACE, (op, bytes));
+            }
+        };
         self.answers_bytes += said.bytes_held();
         *entry = Entry::Done(said);
         self.requests -= 1;
@@ -275,9 +301,7 @@ impl Session {
     /// Memory that the session takes, but for its input, in bytes.
     #[must_use]
     pub fn bytes_held(&self) -> usize {
-        let keys = self.gets.as_ref().map_or(0, |gets| {
-            gets.keys.as_slice().iter().map(|key| size_of::<Vec<u8>>() + key.capacity()).sum()
-        });
+        let keys = self.gets.as_ref().map_or(0, |gets| gets.keys.bytes_held());
         let entries = self.entries.len() * size_of::<Entry>() + self.answers_bytes;
         self.reader.bytes_held() + keys + entries + self.output.bytes_held()
     }

@@ -24,6 +24,8 @@ pub enum Protocol {
 pub enum Answer {
     /// A simple string.
     Simple(&'static str),
+    /// A simple string that is made.
+    Line(String),
     /// An error: its code and what it says.
     Error(Cow<'static, str>),
     /// An integer.
@@ -67,7 +69,7 @@ impl Answer {
     pub fn bytes_held(&self) -> usize {
         match self {
             Answer::Bulk(value) => value.capacity(),
-            Answer::Text(text) => text.capacity(),
+            Answer::Text(text) | Answer::Line(text) => text.capacity(),
             Answer::Error(Cow::Owned(text)) => text.capacity(),
             Answer::Array(answers) | Answer::Set(answers) => {
                 answers.iter().map(|answer| size_of::<Answer>() + answer.bytes_held()).sum()
@@ -85,6 +87,7 @@ impl Answer {
         let is_three = protocol == Protocol::Three;
         match self {
             Answer::Simple(text) => out.line(b'+', text.as_bytes()),
+            Answer::Line(text) => out.line(b'+', text.as_bytes()),
             Answer::Error(text) => out.error(&text),
             Answer::Integer(value) => out.number(b':', value),
             Answer::Bulk(value) => out.bulk(value),

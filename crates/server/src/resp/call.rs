@@ -57,7 +57,20 @@ impl<'a> Call<'a> {
     pub(super) fn get_at(&mut self, index: usize, form: Form) -> Step {
         let key = self.at(index).to_vec();
         let bytes = key.len();
+        if matches!(form, Form::Bulk | Form::Length | Form::Range(..)) {
+            self.note_read(&key);
+        }
         self.ask(Op::Get { key }, bytes, form)
+    }
+
+    /// A key is read, as far as its use is told.
+    pub(super) fn note_read(&mut self, key: &[u8]) {
+        self.front.usage.read(self.state.facts.namespace, key, self.front.wall);
+    }
+
+    /// A key is stored, in the same way.
+    pub(super) fn note_stored(&mut self, key: &[u8]) {
+        self.front.usage.store(self.state.facts.namespace, key, self.front.wall);
     }
 
     /// Changes the object of the key that is argument 1; the decision says the answer.
@@ -74,6 +87,7 @@ impl<'a> Call<'a> {
             change
         });
         let key = self.at(1).to_vec();
+        self.note_stored(&key);
         let bytes = bytes + key.len();
         self.ask(Op::Update { key, decide }, bytes, Form::Told(told))
     }
@@ -85,6 +99,7 @@ impl<'a> Call<'a> {
         decide: impl FnOnce(Option<&Object>, WallMillis) -> Change + Send + 'static,
     ) -> Step {
         let key = self.at(1).to_vec();
+        self.note_stored(&key);
         let bytes = bytes + key.len();
         self.ask(Op::Update { key, decide: Box::new(decide) }, bytes, Form::Before)
     }
@@ -107,6 +122,11 @@ impl<'a> Call<'a> {
                 return Step::More(self.cursor);
             }
             let (op, bytes) = op(&self.arguments, self.cursor);
+            match &op {
+                Op::Set { key, .. } => self.note_stored(key),
+                Op::Get { key } if tally == Tally::Touched => self.note_read(key),
+                _ => {}
+            }
             self.state.expect_more(sequence);
             self.send(sequence, op, bytes);
             self.cursor += stride;

@@ -3,6 +3,7 @@
 //! Invariant: a waiter exists exactly while its request is under way, also when its client has left.
 
 use super::settings::Settings;
+use super::usage::Usage;
 use crate::slab::{Key, Slab};
 use base::random::Random;
 use base::time::Instant;
@@ -10,6 +11,9 @@ use cache::request::{Cache, Namespace, Op, Outcome, Reply, Request, RequestId, W
 
 /// Memory that a request is taken to need beside the value, in bytes.
 const REQUEST_BYTES: usize = 256;
+
+/// Share of the memory of clients, one in so many bytes, that is for the use of keys at most.
+const USAGE_SHARE: usize = 32;
 
 /// What a cache says of itself for INFO.
 #[derive(Clone, Debug, Default)]
@@ -134,15 +138,18 @@ pub struct Front {
     waiters: Slab<Waiter>,
     submissions: u64,
     began: WallMillis,
-    /// For RANDOMKEY.
+    /// For RANDOMKEY, and numbers of marks.
     pub random: Random,
+    /// Use of keys.
+    pub usage: Usage,
 }
 
 impl Front {
     /// For no sessions yet.
     #[must_use]
     pub fn new(settings: Settings, now: Instant, wall: WallMillis) -> Front {
-        let memory = Memory::new(settings.client_memory_bytes);
+        let usage = Usage::new(settings.client_memory_bytes / USAGE_SHARE, wall);
+        let memory = Memory::new(settings.client_memory_bytes.saturating_sub(usage.bytes_held()));
         let statistics = Statistics::default();
         let (roster, exclusive, waiters, submissions) = (None, None, Slab::new(), 0);
         Front {
@@ -159,6 +166,7 @@ impl Front {
             submissions,
             began: wall,
             random: Random::from_seed(wall.0 ^ now.0),
+            usage,
         }
     }
 

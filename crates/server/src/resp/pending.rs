@@ -5,7 +5,7 @@
 use super::answer::{Answer, Protocol};
 use super::commands::expiry::Left;
 use super::commands::scan;
-use cache::request::{Object, Outcome, Refusal, WallMillis};
+use cache::request::{Marks, Object, Outcome, Refusal, WallMillis};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -38,6 +38,8 @@ pub enum Form {
     Encoding,
     /// One, if there is an object.
     Single,
+    /// Seconds since its last use, if there is an object.
+    Idle(u64),
     /// That nobody knows, if there is an object.
     Untracked,
     /// What the decision says.
@@ -49,11 +51,17 @@ pub enum Form {
 pub enum Tally {
     /// How many there are or were.
     Count,
+    /// How many there are, all of which are used by this.
+    Touched,
     /// `+OK`.
     Ok,
     /// Whether all were stored: 1, or 0 when one was there.
     AllNew,
 }
+
+/// What Redis says of OBJECT FREQ unless its policy is one of LFU.
+const NO_LFU: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+                      between policies at runtime LRU and LFU data will take some time to adjust.";
 
 #[derive(Debug)]
 enum Progress {
@@ -210,7 +218,7 @@ impl Pending {
         };
         let answer = match (refusal, tally) {
             (Some(refusal), _) => refused(refusal),
-            (None, Tally::Count) => Answer::Integer(count),
+            (None, Tally::Count | Tally::Touched) => Answer::Integer(count),
             (None, Tally::Ok) => Answer::OK,
             (None, Tally::AllNew) => Answer::Integer(i64::from(count == 0)),
         };
@@ -253,8 +261,10 @@ impl Form {
                 Answer::bulk(super::commands::server::encoding(&object.value))
             }),
             Form::Single => found.map_or(Answer::Null, |_| Answer::Integer(1)),
-            Form::Untracked => found
-                .map_or(Answer::Null, |_| Answer::error("this cache does not track the use of single keys")),
+            Form::Idle(seconds) => {
+                found.map_or(Answer::Null, |_| Answer::Integer(i64::try_from(seconds).unwrap_or(i64::MAX)))
+            }
+            Form::Untracked => found.map_or(Answer::Null, |_| Answer::error(NO_LFU)),
             Form::Keys | Form::Scan | Form::AnyKey(_) => unreachable!("walks end in keys"),
         }
     }
@@ -285,5 +295,5 @@ fn refused(refusal: Refusal) -> Answer {
 
 /// An object without flags that does not expire.
 pub(super) fn plain(value: Vec<u8>) -> Object {
-    Object { value, flags: 0, expires: None }
+    Object { value, flags: 0, marks: Marks::default(), expires: None }
 }

@@ -26,6 +26,8 @@ pub struct Settings {
     pub run_id: String,
     /// TCP port, 0 without.
     pub port: u16,
+    /// Address of it, empty without.
+    pub bind: String,
     /// The program.
     pub executable: PathBuf,
 }
@@ -49,6 +51,7 @@ impl Default for Settings {
             timeout_seconds: 0,
             run_id: "0".repeat(40),
             port: 0,
+            bind: String::new(),
             executable: PathBuf::new(),
         }
     }

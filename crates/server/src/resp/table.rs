@@ -83,10 +83,14 @@ impl Command {
     }
 
     /// A part whose second argument is a key.
-    const fn of_key(mut self) -> Command {
+    const fn of_key(mut self, categories: &'static str) -> Command {
         self.keys = Keys { first: 2, last: 2, step: 1 };
-        self.flags = "readonly";
-        self.categories = "@keyspace @read @slow";
+        self.belonging_to("readonly", categories)
+    }
+
+    /// Flags and categories of a part.
+    const fn belonging_to(mut self, flags: &'static str, categories: &'static str) -> Command {
+        (self.flags, self.categories) = (flags, categories);
         self
     }
 
@@ -403,7 +407,7 @@ pub static COMMANDS: &[Command] = &[
     command("time", 1, "loading stale fast", NO_KEYS, "@fast", connection::time)
         .tips("nondeterministic_output")
         .docs("server", "2.6.0", "Tells the time"),
-    asks_keys("touch", -2, ALL_KEYS, keys::exists).tips(SUM_OF_KEYS).docs(
+    asks_keys("touch", -2, ALL_KEYS, keys::touch).tips(SUM_OF_KEYS).docs(
         "generic",
         "3.2.1",
         "Counts those keys that exist, and notes their use",
@@ -419,6 +423,11 @@ pub static COMMANDS: &[Command] = &[
         "4.0.0",
         "Deletes keys",
     ),
+    command("unwatch", 1, FOR_TRANSACTIONS, NO_KEYS, "@fast @transaction", transaction::unwatch).docs(
+        "transactions",
+        "2.2.0",
+        "Forgets watched keys, of which there are none",
+    ),
     command("wait", 3, "noscript", NO_KEYS, "@slow @connection", server::wait)
         .tips("request_policy:all_shards response_policy:agg_min")
         .docs("generic", "3.0.0", "Counts replicas, of which there are none"),
@@ -429,54 +438,106 @@ pub static COMMANDS: &[Command] = &[
 
 const FOR_TRANSACTIONS: &str = "noscript loading stale fast allow_busy";
 
+const ADMIN: &str = "admin noscript loading stale";
+const ADMINS: &str = "@admin @slow @dangerous";
+const ADMINS_OF_CLIENTS: &str = "@admin @slow @dangerous @connection";
+const LOADING: &str = "loading stale";
+const OF_SERVER: &str = "@slow";
+
 const CLIENT: &[Command] = &[
     part("client|getname", "getname", 2, client::getname),
+    part("client|help", "help", 2, introspection::help),
     part("client|id", "id", 2, client::id),
-    part("client|info", "info", 2, client::info),
-    part("client|kill", "kill", -3, kill::kill),
-    part("client|list", "list", -2, client::list),
-    part("client|no-evict", "no-evict", 3, client::no_evict),
+    part("client|info", "info", 2, client::info).tips("nondeterministic_output"),
+    part("client|kill", "kill", -3, kill::kill).belonging_to(ADMIN, ADMINS_OF_CLIENTS),
+    part("client|list", "list", -2, client::list)
+        .belonging_to(ADMIN, ADMINS_OF_CLIENTS)
+        .tips("nondeterministic_output"),
+    part("client|no-evict", "no-evict", 3, client::no_evict).belonging_to(ADMIN, ADMINS_OF_CLIENTS),
     part("client|no-touch", "no-touch", 3, client::no_evict),
     part("client|reply", "reply", 3, client::reply),
     part("client|setinfo", "setinfo", 4, client::setinfo),
     part("client|setname", "setname", 3, client::setname),
 ];
 
-const FUNCTION: &[Command] = &[part("function|flush", "flush", -2, server::function_flush)];
-
-const LATENCY: &[Command] = &[
-    part("latency|history", "history", 3, server::nothing),
-    part("latency|latest", "latest", 2, server::nothing),
-    part("latency|reset", "reset", -2, server::none),
+const FUNCTION: &[Command] = &[
+    part("function|flush", "flush", -2, server::function_flush)
+        .belonging_to("write noscript", "@write @slow @scripting")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    part("function|help", "help", 2, introspection::help).belonging_to(LOADING, "@slow @scripting"),
 ];
 
-const MEMORY: &[Command] = &[part("memory|usage", "usage", -3, server::memory_usage).of_key()];
+const LATENCY: &[Command] = &[
+    part("latency|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("latency|history", "history", 3, server::nothing)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
+    part("latency|latest", "latest", 2, server::nothing)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
+    part("latency|reset", "reset", -2, server::none)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("request_policy:all_nodes response_policy:all_succeeded"),
+];
+
+const MEMORY: &[Command] = &[
+    part("memory|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("memory|usage", "usage", -3, server::memory_usage).of_key("@read @slow"),
+];
 
 const OBJECT: &[Command] = &[
-    part("object|encoding", "encoding", 3, server::object_encoding).of_key(),
-    part("object|freq", "freq", 3, server::object_untracked).of_key(),
-    part("object|idletime", "idletime", 3, server::object_untracked).of_key(),
-    part("object|refcount", "refcount", 3, server::object_refcount).of_key(),
+    part("object|encoding", "encoding", 3, server::object_encoding)
+        .of_key("@keyspace @read @slow")
+        .tips("nondeterministic_output"),
+    part("object|freq", "freq", 3, server::object_freq)
+        .of_key("@keyspace @read @slow")
+        .tips("nondeterministic_output"),
+    part("object|help", "help", 2, introspection::help).belonging_to(LOADING, "@keyspace @slow"),
+    part("object|idletime", "idletime", 3, server::object_idletime)
+        .of_key("@keyspace @read @slow")
+        .tips("nondeterministic_output"),
+    part("object|refcount", "refcount", 3, server::object_refcount)
+        .of_key("@keyspace @read @slow")
+        .tips("nondeterministic_output"),
 ];
 
 const SLOWLOG: &[Command] = &[
-    part("slowlog|get", "get", -2, server::nothing),
-    part("slowlog|len", "len", 2, server::none),
-    part("slowlog|reset", "reset", 2, server::done),
+    part("slowlog|get", "get", -2, server::slowlog_get)
+        .belonging_to("admin loading stale", ADMINS)
+        .tips("request_policy:all_nodes nondeterministic_output"),
+    part("slowlog|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("slowlog|len", "len", 2, server::none)
+        .belonging_to("admin loading stale", ADMINS)
+        .tips("request_policy:all_nodes response_policy:agg_sum nondeterministic_output"),
+    part("slowlog|reset", "reset", 2, server::done)
+        .belonging_to("admin loading stale", ADMINS)
+        .tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];
 
 const COMMAND: &[Command] = &[
-    part("command|count", "count", 2, introspection::command_count),
-    part("command|docs", "docs", -2, introspection::command_docs),
-    part("command|getkeys", "getkeys", -4, introspection::command_getkeys),
-    part("command|info", "info", -2, introspection::command_info),
-    part("command|list", "list", 2, introspection::command_list),
+    part("command|count", "count", 2, introspection::command_count)
+        .belonging_to(LOADING, "@slow @connection"),
+    part("command|docs", "docs", -2, introspection::command_docs)
+        .belonging_to(LOADING, "@slow @connection")
+        .tips("nondeterministic_output_order"),
+    part("command|getkeys", "getkeys", -4, introspection::command_getkeys)
+        .belonging_to(LOADING, "@slow @connection"),
+    part("command|help", "help", 2, introspection::help).belonging_to(LOADING, "@slow @connection"),
+    part("command|info", "info", -2, introspection::command_info)
+        .belonging_to(LOADING, "@slow @connection")
+        .tips("nondeterministic_output_order"),
+    part("command|list", "list", -2, introspection::command_list)
+        .belonging_to(LOADING, "@slow @connection")
+        .tips("nondeterministic_output_order"),
 ];
 
 const CONFIG: &[Command] = &[
-    part("config|get", "get", -3, config::get),
-    part("config|resetstat", "resetstat", 2, config::resetstat),
-    part("config|set", "set", -4, config::set),
+    part("config|get", "get", -3, config::get).belonging_to(ADMIN, ADMINS),
+    part("config|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("config|resetstat", "resetstat", 2, config::resetstat).belonging_to(ADMIN, ADMINS),
+    part("config|set", "set", -4, config::set)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];
 
 /// Why a command cannot be run.

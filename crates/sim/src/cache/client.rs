@@ -8,8 +8,8 @@ use super::world::World;
 use crate::tally::Failure;
 use ::cache::format::record;
 use ::cache::request::{
-    Cache, Change as Verdict, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, RequestId,
-    WallMillis,
+    Cache, Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Refusal, Reply, Request,
+    RequestId, WallMillis,
 };
 use base::units::ZoneIndex;
 use std::collections::BTreeMap;
@@ -102,7 +102,13 @@ impl World {
         let version = self.oracle.begin(key);
         let value = self.value(key, version, bytes, filler);
         let flags = u32::try_from(version % 3).expect("small");
-        let object = Object { value, flags, expires: self.expires(expiry) };
+        let number = u32::try_from(version % (1 << 30)).expect("30 bits");
+        let marks = match version % 5 {
+            0 => Marks::stale(number, version.is_multiple_of(2)),
+            1 => Marks::placeholder(number).won(),
+            _ => Marks::default(),
+        };
+        let object = Object { value, flags, marks, expires: self.expires(expiry) };
         self.oracle.define(key, version, Some(object.clone()));
         let (_, name) = name_of(key);
         self.ask(key, Asked::Set(version), Op::Set { key: name, object })
@@ -413,13 +419,13 @@ fn verdict(
         Change::Keep => Verdict::Keep,
         Change::Remove => Verdict::Remove,
         Change::StoreIf { exists } if before.is_some() == exists => {
-            Verdict::Store(Object { value, flags: 0, expires: None })
+            Verdict::Store(Object { value, flags: 0, marks: Marks::default(), expires: None })
         }
         Change::StoreIf { .. } => Verdict::Keep,
         Change::Count => {
             let mut value = value;
             value.extend_from_slice(format!("#{}", count_of(before) + 1).as_bytes());
-            Verdict::Store(Object { value, flags: 0, expires: None })
+            Verdict::Store(Object { value, flags: 0, marks: Marks::default(), expires: None })
         }
         Change::Expire(_) => match before {
             Some(before) => {
@@ -427,7 +433,7 @@ fn verdict(
                 let mut value = before.value.clone();
                 value.truncate(VALUE_MAX - 200);
                 value.extend_from_slice(format!("@{version}").as_bytes());
-                Verdict::Store(Object { value, flags: before.flags, expires })
+                Verdict::Store(Object { value, flags: before.flags, marks: before.marks, expires })
             }
             None => Verdict::Keep,
         },

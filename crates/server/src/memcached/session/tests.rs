@@ -49,7 +49,7 @@ impl Talk {
             let is_idle = replies.is_empty();
             for reply in replies {
                 let delivery = self.front.on_reply(reply);
-                self.session.on_outcome(delivery, &self.front);
+                self.session.on_outcome(delivery, &mut self.front, &mut self.cache);
             }
             said.extend(self.session.output().take_flat());
             let is_over = matches!(pause, Pause::Bytes | Pause::Leaving) && self.session.is_at_rest();
@@ -95,7 +95,7 @@ fn answers_are_those_of_memcached() {
             "ms Zm9v 2 b T0 Oq k\r\nok\r\nget foo\r\nmg Zm9v b k v\r\n",
             "HD Oq kZm9v b\r\nVALUE foo 0 2\r\nok\r\nEND\r\nVA 2 kZm9v b\r\nok\r\n",
         ),
-        ("ms m 1 ME q\r\nx\r\nms m 1 ME q\r\nx\r\nmd m q\r\nmd m q\r\nmd m\r\n", "NS\r\nNF\r\n"),
+        ("ms m 1 ME q\r\nx\r\nms m 1 ME q\r\nx\r\nmd m q\r\nmd m q\r\nmd m\r\n", "NS\r\nNF\r\nNF\r\n"),
         (
             "ma c\r\nma c N0 J13 v\r\nma c v t D30\r\nma c MD D9000 v\r\nma c M!\r\n",
             "NF\r\nVA 2\r\n13\r\nVA 2 t-1\r\n43\r\nVA 1\r\n0\r\nCLIENT_ERROR invalid mode for ma M token\r\n",
@@ -173,4 +173,112 @@ fn what_is_no_command_ends_or_is_an_error() {
     assert_eq!(Talk::new(1).ask(&long), "");
     let many = format!("get {}\r\n", "key ".repeat(5000));
     assert_eq!(Talk::new(1).ask(&many), "END\r\n");
+}
+
+/// The number behind a letter in the first line of an answer.
+fn flag(said: &str, letter: char) -> u64 {
+    let line = said.lines().next().unwrap();
+    let word =
+        line.split(' ').find(|word| word.starts_with(letter)).unwrap_or_else(|| panic!("{letter} in {line}"));
+    word[1..].parse().unwrap()
+}
+
+#[test]
+fn one_client_is_told_to_make_what_is_not_there() {
+    let mut talk = Talk::new(3);
+    let won = talk.ask("mg k v c t N30\r\n");
+    assert!(won.starts_with("VA 0 c") && won.contains(" t30 W\r\n"), "{won}");
+    let lost = talk.ask("mg k v c t N30\r\n");
+    assert!(lost.contains(" t30 Z\r\n") && flag(&won, 'c') == flag(&lost, 'c'), "{lost}");
+    let token = flag(&won, 'c');
+    // Who was told is too late when the place was given up, and another one was told since.
+    assert_eq!(talk.ask("md k\r\n"), "HD\r\n");
+    let other = flag(&talk.ask("mg k c N30\r\n"), 'c');
+    assert_ne!(token, other);
+    assert_eq!(talk.ask(&format!("ms k 3 C{token}\r\nold\r\n")), "EX\r\n");
+    assert_eq!(talk.ask(&format!("ms k 3 C{other} T100\r\nnew\r\n")), "HD\r\n");
+    assert_eq!(talk.ask("mg k v t N30\r\n"), "VA 3 t100\r\nnew\r\n");
+    // One is told to make it anew when less than this is left of it, and no other.
+    assert_eq!(
+        talk.ask("mg k v R30\r\nmg k v R130\r\nmg k v R130\r\nget k\r\n"),
+        "VA 3\r\nnew\r\nVA 3 W\r\nnew\r\nVA 3 Z\r\nnew\r\nVALUE k 0 3\r\nnew\r\nEND\r\n"
+    );
+    assert_eq!(
+        talk.ask("mg none R30\r\nmg none N x\r\nmg none Nx\r\n"),
+        "EN\r\nCLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
+    );
+}
+
+#[test]
+fn what_is_stale_is_told_until_somebody_makes_it_anew() {
+    let mut talk = Talk::new(4);
+    assert_eq!(talk.ask("set k 5 0 3\r\nmoo\r\nmd k I T30\r\n"), "STORED\r\nHD\r\n");
+    let won = talk.ask("mg k v f t c\r\n");
+    assert!(won.starts_with("VA 3 f5 t30 c") && won.contains(" X W\r\nmoo"), "{won}");
+    assert!(talk.ask("mg k v\r\n") == "VA 3 Z X\r\nmoo\r\n");
+    // Marked once more, by which its token is another: what is made from the version before is stale, too.
+    assert_eq!(talk.ask("md k I\r\n"), "HD\r\n");
+    assert!(talk.ask("mg k\r\n").ends_with(" X W\r\n"));
+    let token = flag(&won, 'c');
+    assert_eq!(talk.ask(&format!("ms k 1 C{token} T90\r\na\r\n")), "EX\r\n");
+    assert_eq!(talk.ask(&format!("ms k 1 I C{token} T90\r\nb\r\n")), "HD\r\n");
+    let still = talk.ask("mg k v t c\r\n");
+    assert!(still.contains(" Z X\r\nb") && flag(&still, 't') == 30, "{still}");
+    assert_eq!(talk.ask(&format!("ms k 1 C{} T90\r\nc\r\n", flag(&still, 'c'))), "HD\r\n");
+    assert_eq!(talk.ask("mg k v t\r\n"), "VA 1 t90\r\nc\r\n");
+    assert_eq!(talk.ask("md k I\r\nappend k 0 0 1\r\nd\r\nmg k v\r\n"), "HD\r\nSTORED\r\nVA 2\r\ncd\r\n");
+}
+
+/// As memcached 1.6.18 answers, whatever its documents say.
+#[test]
+fn quiet_commands_tell_what_is_not_there() {
+    let mut talk = Talk::new(7);
+    assert_eq!(
+        talk.ask("md k q\r\nma k q\r\nma k N0 q\r\nma k q\r\nmg k v\r\n"),
+        "NF\r\nNF\r\nHD\r\nVA 1\r\n1\r\n"
+    );
+    let vague = "CLIENT_ERROR invalid or duplicate flag\r\n";
+    assert_eq!(
+        talk.ask("md k Cx\r\nma k Dx\r\nma k q q\r\nme\r\n"),
+        format!("{}CLIENT_ERROR bad command line format\r\n", vague.repeat(3))
+    );
+}
+
+#[test]
+fn use_of_a_key_is_told() {
+    let mut talk = Talk::new(5);
+    assert_eq!(
+        talk.ask("ms k 1\r\na\r\nmg k h l u\r\nmg k h\r\nmg k h\r\n"),
+        "HD\r\nHD h0 l0\r\nHD h0\r\nHD h1\r\n"
+    );
+    talk.front.wall = WallMillis(WALL.0 + 7_000);
+    assert_eq!(
+        talk.ask("mg k l h u\r\nget k\r\nmg k l h\r\n"),
+        "HD l7 h1\r\nVALUE k 0 1\r\na\r\nEND\r\nHD l0 h1\r\n"
+    );
+    assert!(talk.ask("me k\r\n").contains(" la=0 cas="));
+    assert_eq!(talk.ask("set k 0 0 1\r\nb\r\nmg k h\r\n"), "STORED\r\nHD h0\r\n");
+    // Whatever is asked first is told first.
+    assert_eq!(talk.ask("mg k T50\r\nmg k t T100\r\nmg k T100 t\r\n"), "HD\r\nHD t50\r\nHD t100\r\n");
+}
+
+#[test]
+fn a_retrieval_names_any_number_of_keys() {
+    let mut talk = Talk::new(6);
+    assert_eq!(talk.ask("set key 0 0 2\r\nhi\r\n"), "STORED\r\n");
+    let asked = format!("get{}\r\n", " key".repeat(60_000));
+    let mut pieces = 0;
+    let said = talk.say(asked.as_bytes(), || {
+        pieces += 1;
+        16 << 10
+    });
+    assert!(pieces > 10 && said == format!("{}END\r\n", "VALUE key 0 2\r\nhi\r\n".repeat(60_000)));
+    assert_eq!(
+        talk.ask(&format!("get a {}\r\n", "k".repeat(251))),
+        "CLIENT_ERROR bad command line format\r\n"
+    );
+    assert_eq!(
+        talk.ask(" get  key \r\nget \r\ngat\r\ngat 0\r\ngat 0 key\r\n"),
+        "VALUE key 0 2\r\nhi\r\nEND\r\nERROR\r\nERROR\r\nEND\r\nVALUE key 0 2\r\nhi\r\nEND\r\n"
+    );
 }

@@ -76,8 +76,8 @@ pub(in crate::resp) fn list(call: &mut Call<'_>) -> Step {
         Some(b"id") if call.arguments.len() > 3 => {
             for id in call.arguments.from(3) {
                 match integer(id) {
-                    Some(id) if id > 0 => ids.push(id),
-                    _ => return Step::Answer(Answer::error("Invalid client ID")),
+                    Some(id) => ids.push(id),
+                    None => return Step::Answer(Answer::error("Invalid client ID")),
                 }
             }
         }

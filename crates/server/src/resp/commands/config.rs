@@ -6,29 +6,86 @@ use crate::resp::front::{Front, Statistics};
 use crate::resp::numbers::integer;
 use crate::resp::settings::DATABASES;
 
-/// Settings that cannot be changed while the cache is served.
-const FIXED: &[&str] =
-    &["appendonly", "databases", "maxmemory", "maxmemory-policy", "proto-max-bulk-len", "save"];
+/// Settings that Redis does not change while it runs, whether they mean something here or not.
+const IMMUTABLE: &[&str] = &[
+    "aclfile",
+    "always-show-logo",
+    "appenddirname",
+    "appendfilename",
+    "cluster-config-file",
+    "cluster-enabled",
+    "daemonize",
+    "databases",
+    "disable-thp",
+    "io-threads",
+    "logfile",
+    "pidfile",
+    "rdbchecksum",
+    "set-proc-title",
+    "socket-mark-id",
+    "supervised",
+    "syslog-enabled",
+    "syslog-facility",
+    "syslog-ident",
+    "tcp-backlog",
+    "unixsocket",
+    "unixsocketperm",
+];
 
 fn settings(front: &Front) -> Vec<(&'static str, String)> {
     let settings = &front.settings;
     vec![
         ("appendonly", "no".to_owned()),
+        ("bind", settings.bind.clone()),
         ("databases", DATABASES.to_string()),
         ("maxmemory", settings.memory_bytes.to_string()),
         ("maxmemory-policy", "allkeys-lru".to_owned()),
+        ("port", settings.port.to_string()),
         ("proto-max-bulk-len", settings.object_bytes_max.to_string()),
+        ("replicaof", String::new()),
         ("save", String::new()),
+        ("slaveof", String::new()),
         ("timeout", settings.timeout_seconds.to_string()),
     ]
 }
 
-/// CONFIG GET.
+/// CONFIG GET: each setting once; one that is asked for by its whole name is told under it as the client writes it.
 pub(in crate::resp) fn get(call: &mut Call<'_>) -> Step {
-    let patterns: Vec<Vec<u8>> = call.arguments.from(2).map(<[u8]>::to_ascii_lowercase).collect();
-    let is_asked = |name: &str| patterns.iter().any(|pattern| matches(pattern, name.as_bytes()));
-    let asked = settings(call.front).into_iter().filter(|(name, _)| is_asked(name));
-    Step::Answer(Answer::Map(asked.map(|(name, value)| (Answer::bulk(name), Answer::bulk(value))).collect()))
+    let told = settings(call.front).into_iter().filter_map(|(name, value)| {
+        let is_asked = |asked: &&[u8]| matches(&asked.to_ascii_lowercase(), name.as_bytes());
+        let asked = call.arguments.from(2).find(is_asked)?;
+        let is_pattern = asked.iter().any(|byte| b"*?[\\".contains(byte));
+        let name = if is_pattern { Answer::bulk(name) } else { Answer::bulk(asked) };
+        Some((name, Answer::bulk(value)))
+    });
+    Step::Answer(Answer::Map(told.collect()))
+}
+
+/// The error for a setting that cannot be set so.
+fn failed(name: &str, why: &str) -> Answer {
+    Answer::error(format_args!("CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// What is wrong with the names of settings, before any is looked at: the first that Redis does not know, else the first that does
+/// not change, or stands there twice.
+fn wrong_names(names: &[String], known: &[(&'static str, String)]) -> Option<Answer> {
+    let is_known = |name: &str| known.iter().any(|(other, _)| *other == name) || IMMUTABLE.contains(&name);
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+        return Some(Answer::error(format_args!(
+            "Unknown option or number of arguments for CONFIG SET - '{name}'"
+        )));
+    }
+    let mut before = Vec::new();
+    for name in names {
+        if IMMUTABLE.contains(&name.as_str()) {
+            return Some(failed(name, "can't set immutable config"));
+        }
+        if before.contains(&name) {
+            return Some(failed(name, "duplicate parameter"));
+        }
+        before.push(name);
+    }
+    None
 }
 
 /// CONFIG SET: all of them or none.
@@ -36,35 +93,31 @@ pub(in crate::resp) fn set(call: &mut Call<'_>) -> Step {
     if !call.arguments.len().is_multiple_of(2) {
         return Step::Answer(Answer::error("syntax error"));
     }
+    let present = settings(call.front);
+    let names: Vec<String> = call
+        .arguments
+        .from(2)
+        .step_by(2)
+        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+        .collect();
+    if let Some(answer) = wrong_names(&names, &present) {
+        return Step::Answer(answer);
+    }
     let mut timeout = None;
-    for index in (2..call.arguments.len()).step_by(2) {
-        let name = String::from_utf8_lossy(call.at(index)).to_ascii_lowercase();
-        let failed = |why: &str| {
-            Step::Answer(Answer::error(format_args!(
-                "CONFIG SET failed (possibly related to argument '{name}') - {why}"
-            )))
-        };
-        let is_told_twice =
-            (2..index).step_by(2).any(|other| call.at(other).eq_ignore_ascii_case(call.at(index)));
-        if is_told_twice {
-            return failed("duplicate parameter");
-        }
-        let present = settings(call.front).into_iter().find(|(known, _)| *known == name);
-        match (name.as_str(), integer(call.at(index + 1))) {
+    for (name, text) in names.iter().zip(call.arguments.from(3).step_by(2)) {
+        let is_so = present.iter().any(|(other, value)| other == name && value.as_bytes() == text);
+        let why = match (name.as_str(), integer(text)) {
             ("timeout", Some(seconds)) if (0..=i64::from(i32::MAX)).contains(&seconds) => {
                 timeout = u64::try_from(seconds).ok();
+                continue;
             }
-            ("timeout", None) => return failed("argument couldn't be parsed into an integer"),
-            ("timeout", _) => return failed("argument must be between 0 and 2147483647 inclusive"),
+            ("timeout", None) => "argument couldn't be parsed into an integer",
+            ("timeout", _) => "argument must be between 0 and 2147483647 inclusive",
             // What is so already may be asked for.
-            _ if present.is_some_and(|(_, value)| value.as_bytes() == call.at(index + 1)) => {}
-            _ if FIXED.contains(&name.as_str()) => return failed("can't set immutable config"),
-            _ => {
-                return Step::Answer(Answer::error(format_args!(
-                    "Unknown option or number of arguments for CONFIG SET - '{name}'"
-                )));
-            }
-        }
+            _ if is_so => continue,
+            _ => "it is fixed while the cache is served",
+        };
+        return Step::Answer(failed(name, why));
     }
     call.front.settings.timeout_seconds = timeout.unwrap_or(call.front.settings.timeout_seconds);
     Step::Answer(Answer::OK)

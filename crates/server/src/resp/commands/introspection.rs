@@ -5,7 +5,7 @@ use crate::resp::call::{Call, Step};
 use crate::resp::front::{CacheFacts, Front};
 use crate::resp::parser::Arguments;
 use crate::resp::settings::{DATABASES, REDIS_VERSION};
-use crate::resp::table::{self, COMMANDS, Command};
+use crate::resp::table::{self, COMMANDS, Command, Refused};
 use cache::request::{Cache, Namespace};
 use std::fmt::Write;
 
@@ -30,9 +30,42 @@ pub(in crate::resp) fn command_count(_: &mut Call<'_>) -> Step {
     Step::Answer(Answer::Integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX)))
 }
 
-/// COMMAND LIST.
-pub(in crate::resp) fn command_list(_: &mut Call<'_>) -> Step {
-    Step::Answer(Answer::Array(COMMANDS.iter().map(|command| Answer::bulk(command.name)).collect()))
+/// COMMAND LIST [FILTERBY MODULE|ACLCAT|PATTERN WORD].
+pub(in crate::resp) fn command_list(call: &mut Call<'_>) -> Step {
+    let is_filter = call.arguments.get(2).is_none_or(|word| word.eq_ignore_ascii_case(b"filterby"));
+    let all = || COMMANDS.iter();
+    let named = |found: Vec<&Command>| {
+        Step::Answer(Answer::Array(found.into_iter().map(|command| Answer::bulk(command.name)).collect()))
+    };
+    match (call.arguments.len(), is_filter) {
+        (2, _) => return named(all().collect()),
+        (5, true) => {}
+        _ => return Step::Answer(Answer::error("syntax error")),
+    }
+    let wanted = call.at(4).to_ascii_lowercase();
+    match call.at(3).to_ascii_lowercase().as_slice() {
+        b"module" => named(Vec::new()),
+        b"aclcat" => {
+            let is_of = |command: &&Command| {
+                command.categories.split(' ').any(|category| category.as_bytes()[1..] == wanted)
+            };
+            named(all().filter(is_of).collect())
+        }
+        b"pattern" => {
+            named(all().filter(|command| super::config::matches(&wanted, command.name.as_bytes())).collect())
+        }
+        _ => Step::Answer(Answer::error("syntax error")),
+    }
+}
+
+/// HELP of a container: its parts.
+pub(in crate::resp) fn help(call: &mut Call<'_>) -> Step {
+    let container = table::by_name(COMMANDS, call.at(0)).expect("a container of the table");
+    let name = container.name.to_uppercase();
+    let title = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let parts = container.subcommands.iter().map(|part| part.name.to_uppercase());
+    let lines = std::iter::once(title).chain(parts);
+    Step::Answer(Answer::Array(lines.map(Answer::Line).collect()))
 }
 
 /// A command by its name, or a part of one as `client|list`.
@@ -70,9 +103,12 @@ fn described(command: &'static Command) -> Answer {
         Answer::Integer(keys.last),
         Answer::Integer(narrow(keys.step)),
         Answer::Set(words(command.categories)),
-        Answer::Array(command.tips.split(' ').filter(|tip| !tip.is_empty()).map(Answer::bulk).collect()),
-        Answer::Array(key_specifications(command)),
-        Answer::Array(command.subcommands.iter().map(described).collect()),
+        Answer::Set(command.tips.split(' ').filter(|tip| !tip.is_empty()).map(Answer::bulk).collect()),
+        Answer::Set(key_specifications(command)),
+        match command.subcommands {
+            [] => Answer::Set(Vec::new()),
+            parts => Answer::Array(parts.iter().map(described).collect()),
+        },
     ])
 }
 
@@ -86,7 +122,6 @@ fn key_specifications(command: &Command) -> Vec<Answer> {
     let map = |pairs: Vec<(&str, Answer)>| {
         Answer::Map(pairs.into_iter().map(|(name, value)| (Answer::bulk(name), value)).collect())
     };
-    let access = if command.has_flag("write") { "RW" } else { "RO" };
     // The last key counts from the first.
     let last = if keys.last < 0 { keys.last } else { keys.last - narrow(keys.first) };
     let begin = vec![
@@ -99,11 +134,32 @@ fn key_specifications(command: &Command) -> Vec<Answer> {
         ("limit", Answer::Integer(0)),
     ];
     let find = vec![("type", Answer::bulk("range")), ("spec", map(range))];
-    vec![map(vec![
-        ("flags", Answer::Set(vec![Answer::Simple(access)])),
-        ("begin_search", map(begin)),
-        ("find_keys", map(find)),
-    ])]
+    let (flags, notes) = access_of(command);
+    let mut specification = vec![("flags", Answer::Set(words(flags)))];
+    if !notes.is_empty() {
+        specification.insert(0, ("notes", Answer::bulk(notes)));
+    }
+    specification.extend([("begin_search", map(begin)), ("find_keys", map(find))]);
+    vec![map(specification)]
+}
+
+/// What a command does to its keys, and a remark, as Redis has them.
+fn access_of(command: &Command) -> (&'static str, &'static str) {
+    match command.name {
+        "append" => ("RW insert", ""),
+        "del" | "unlink" => ("RM delete", ""),
+        "getdel" => ("RW access delete", ""),
+        "getex" => ("RW access update", "RW and UPDATE because it changes the TTL"),
+        "mset" | "psetex" | "setex" => ("OW update", ""),
+        "msetnx" | "setnx" => ("OW insert", ""),
+        "set" => ("RW access update variable_flags", "RW and ACCESS due to the optional `GET` argument"),
+        "decr" | "decrby" | "getset" | "incr" | "incrby" | "incrbyfloat" => ("RW access update", ""),
+        "expiretime" | "get" | "getrange" | "mget" | "pexpiretime" | "pttl" | "substr" | "ttl" => {
+            ("RO access", "")
+        }
+        _ if command.has_flag("write") => ("RW update", ""),
+        _ => ("RO", ""),
+    }
 }
 
 /// COMMAND DOCS.
@@ -133,12 +189,13 @@ fn documents(command: &'static Command) -> Answer {
 /// COMMAND GETKEYS.
 pub(in crate::resp) fn command_getkeys(call: &mut Call<'_>) -> Step {
     let inner = call.arguments.behind(2);
-    let Some(command) = table::by_name(COMMANDS, inner.at(0)) else {
-        return Step::Answer(Answer::error("Invalid command specified"));
+    let command = match table::find(inner) {
+        Ok(command) => command,
+        Err(Refused::Arity(_)) => {
+            return Step::Answer(Answer::error("Invalid number of arguments specified for command"));
+        }
+        Err(_) => return Step::Answer(Answer::error("Invalid command specified")),
     };
-    if table::find(inner).is_err() {
-        return Step::Answer(Answer::error("Invalid number of arguments specified for command"));
-    }
     let keys = keys_of(command, inner);
     Step::Answer(if keys.is_empty() {
         Answer::error("The command has no key arguments")

@@ -14,9 +14,18 @@ pub(in crate::resp) fn del(call: &mut Call<'_>) -> Step {
     })
 }
 
-/// EXISTS and TOUCH.
+/// EXISTS.
 pub(in crate::resp) fn exists(call: &mut Call<'_>) -> Step {
-    call.each(1, Tally::Count, |arguments, index| {
+    look_at_all(call, Tally::Count)
+}
+
+/// TOUCH.
+pub(in crate::resp) fn touch(call: &mut Call<'_>) -> Step {
+    look_at_all(call, Tally::Touched)
+}
+
+fn look_at_all(call: &mut Call<'_>, tally: Tally) -> Step {
+    call.each(1, tally, |arguments, index| {
         let key = arguments.at(index).to_vec();
         let bytes = key.len();
         (Op::Get { key }, bytes)

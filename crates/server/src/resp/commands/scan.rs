@@ -17,6 +17,8 @@ pub(in crate::resp) const KEYS_MAX: usize = 100_000;
 const COUNT: u64 = 10;
 /// Most idents that one SCAN looks at, whatever COUNT says.
 const COUNT_MAX: u64 = 4096;
+/// Fewest idents that one SCAN looks at before it answers with less than COUNT: some are of other databases, or of objects that are gone.
+const LOOKS_MIN: u64 = 256;
 /// Idents that are looked at together.
 const STRIDE: usize = 256;
 /// The same of RANDOMKEY, which takes one of the keys.
@@ -81,10 +83,16 @@ fn options<'a>(call: &Call<'a>) -> Result<Options<'a>, Answer> {
     Ok(options)
 }
 
-/// A cursor: digits of an unsigned number of 64 bits.
+/// A cursor: an unsigned number of 64 bits, as `strtoul` reads it.
 fn cursor(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+    let (is_negative, digits) = match text.split_first()? {
+        (b'-', digits) => (true, digits),
+        (b'+', digits) => (false, digits),
+        _ => (false, text),
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
 /// SCAN CURSOR [MATCH PATTERN] [COUNT N] [TYPE T].
@@ -98,9 +106,9 @@ pub(in crate::resp) fn scan(call: &mut Call<'_>) -> Step {
         from,
         begins: from == 0,
         wraps: false,
-        idents_max: options.count.min(COUNT_MAX),
-        stride: STRIDE,
-        keys_max: usize::MAX,
+        idents_max: options.count.clamp(LOOKS_MIN, COUNT_MAX),
+        stride: usize::try_from(options.count).unwrap_or(STRIDE).min(STRIDE),
+        keys_max: usize::try_from(options.count).unwrap_or(usize::MAX),
         bytes_max: bytes_max(call),
         chosen: if options.has_type { chosen(options.pattern) } else { Box::new(|_| false) },
     };
@@ -157,7 +165,8 @@ mod tests {
     fn cursors_are_digits() {
         assert_eq!(cursor(b"0"), Some(0));
         assert_eq!(cursor(b"18446744073709551615"), Some(u64::MAX));
-        for wrong in [&b""[..], b"-1", b"+1", b" 1", b"1 ", b"18446744073709551616", b"\xff"] {
+        assert_eq!((cursor(b"-1"), cursor(b"+7")), (Some(u64::MAX), Some(7)));
+        for wrong in [&b""[..], b"-", b"+-1", b" 1", b"1 ", b"18446744073709551616", b"\xff"] {
             assert_eq!(cursor(wrong), None);
         }
     }

@@ -6,10 +6,6 @@ use crate::resp::call::{Call, Step};
 use crate::resp::numbers::integer;
 use crate::resp::pending::Form;
 
-fn is_integer(call: &Call<'_>, index: usize) -> bool {
-    call.arguments.get(index).is_none_or(|text| integer(text).is_some())
-}
-
 fn no_integer() -> Step {
     Step::Answer(super::expiry::no_integer())
 }
@@ -24,7 +20,8 @@ pub(in crate::resp) fn wait(call: &mut Call<'_>) -> Step {
     match (integer(call.at(1)), integer(call.at(2))) {
         (Some(_), Some(timeout)) if timeout < 0 => Step::Answer(Answer::error("timeout is negative")),
         (Some(_), Some(_)) => Step::Answer(Answer::Integer(0)),
-        _ => no_integer(),
+        (Some(_), None) => Step::Answer(Answer::error("timeout is not an integer or out of range")),
+        (None, _) => no_integer(),
     }
 }
 
@@ -34,20 +31,35 @@ pub(in crate::resp) fn function_flush(call: &mut Call<'_>) -> Step {
         .arguments
         .get(2)
         .is_none_or(|mode| mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async"));
-    Step::Answer(if is_known && call.arguments.len() <= 3 {
-        Answer::OK
-    } else {
-        Answer::error("FUNCTION FLUSH only supports SYNC|ASYNC option")
+    Step::Answer(match (call.arguments.len(), is_known) {
+        (..=3, true) => Answer::OK,
+        (..=3, false) => Answer::error("FUNCTION FLUSH only supports SYNC|ASYNC option"),
+        _ => wrong_part(call),
     })
 }
 
-/// SLOWLOG GET, LATENCY LATEST and LATENCY HISTORY: nothing is recorded.
-pub(in crate::resp) fn nothing(call: &mut Call<'_>) -> Step {
-    let is_slowlog = call.at(0).eq_ignore_ascii_case(b"slowlog");
-    if is_slowlog && !is_integer(call, 2) {
-        return no_integer();
-    }
+/// The error for a part with too many arguments that its arity lets pass.
+fn wrong_part(call: &Call<'_>) -> Answer {
+    let part = String::from_utf8_lossy(call.at(1));
+    let container = String::from_utf8_lossy(call.at(0)).to_uppercase();
+    Answer::error(format_args!(
+        "unknown subcommand or wrong number of arguments for '{part}'. Try {container} HELP."
+    ))
+}
+
+/// LATENCY LATEST and LATENCY HISTORY: nothing is recorded.
+pub(in crate::resp) fn nothing(_: &mut Call<'_>) -> Step {
     Step::Answer(Answer::Array(Vec::new()))
+}
+
+/// SLOWLOG GET: nothing is recorded.
+pub(in crate::resp) fn slowlog_get(call: &mut Call<'_>) -> Step {
+    let is_count = call.arguments.get(2).is_none_or(|text| integer(text).is_some_and(|count| count >= -1));
+    Step::Answer(match (call.arguments.len(), is_count) {
+        (..=3, true) => Answer::Array(Vec::new()),
+        (..=3, false) => Answer::error("count should be greater than or equal to -1"),
+        _ => wrong_part(call),
+    })
 }
 
 /// SLOWLOG LEN and LATENCY RESET.
@@ -64,11 +76,11 @@ pub(in crate::resp) fn done(_: &mut Call<'_>) -> Step {
 pub(in crate::resp) fn memory_usage(call: &mut Call<'_>) -> Step {
     match call.arguments.len() {
         3 => {}
-        5 if call.at(3).eq_ignore_ascii_case(b"samples") => {
-            if integer(call.at(4)).is_none_or(|samples| samples < 0) {
-                return no_integer();
-            }
-        }
+        5 if call.at(3).eq_ignore_ascii_case(b"samples") => match integer(call.at(4)) {
+            None => return no_integer(),
+            Some(..0) => return Step::Answer(Answer::error("syntax error")),
+            Some(_) => {}
+        },
         _ => return Step::Answer(Answer::error("syntax error")),
     }
     let key_bytes = call.at(2).len();
@@ -85,9 +97,15 @@ pub(in crate::resp) fn object_refcount(call: &mut Call<'_>) -> Step {
     call.get_at(2, Form::Single)
 }
 
-/// OBJECT FREQ and OBJECT IDLETIME, of keys that exist.
-pub(in crate::resp) fn object_untracked(call: &mut Call<'_>) -> Step {
+/// OBJECT FREQ, of keys that exist.
+pub(in crate::resp) fn object_freq(call: &mut Call<'_>) -> Step {
     call.get_at(2, Form::Untracked)
+}
+
+/// OBJECT IDLETIME, as far as is remembered.
+pub(in crate::resp) fn object_idletime(call: &mut Call<'_>) -> Step {
+    let used = call.front.usage.of(call.state.facts.namespace, call.at(2), call.front.wall);
+    call.get_at(2, Form::Idle(used.idle_seconds))
 }
 
 /// Encoding that Redis gives a string.

@@ -115,7 +115,7 @@ pub(in crate::resp) fn set(call: &mut Call<'_>) -> Step {
         Some(Ok(expires)) => Some(expires),
         Some(Err(answer)) => return Step::Answer(answer),
     };
-    let object = Object { value: call.at(2).to_vec(), flags: 0, expires };
+    let object = Object { expires, ..plain(call.at(2).to_vec()) };
     let is_plain = !(options.if_new || options.if_there || options.tells_before || options.keeps_end);
     if is_plain {
         return store(call, object);
@@ -146,6 +146,7 @@ fn stored_unless_over(object: Object, now: WallMillis) -> Change {
 /// Stores an object whatever was there.
 fn store(call: &mut Call<'_>, object: Object) -> Step {
     let key = call.at(1).to_vec();
+    call.note_stored(&key);
     let bytes = key.len() + object.value.len();
     let is_over = object.expires.is_some_and(|end| end <= call.front.wall);
     let op = if is_over { Op::Remove { key } } else { Op::Set { key, object } };
@@ -226,6 +227,7 @@ pub(in crate::resp) fn mget(call: &mut Call<'_>) -> Step {
         }
         let key = call.at(call.cursor).to_vec();
         let bytes = key.len();
+        call.note_read(&key);
         call.ask(Op::Get { key }, bytes, Form::Bulk);
         call.cursor += 1;
     }
@@ -355,7 +357,7 @@ fn add(call: &mut Call<'_>, summand: i64) -> Step {
 /// The object with another value; its end and flags stay.
 fn with_value(before: Option<&Object>, value: Vec<u8>) -> Object {
     let (flags, expires) = before.map_or((0, None), |object| (object.flags, object.expires));
-    Object { value, flags, expires }
+    Object { flags, expires, ..plain(value) }
 }
 
 /// INCR.

@@ -36,6 +36,11 @@ pub(in crate::resp) fn discard(call: &mut Call<'_>) -> Step {
     Step::Answer(Answer::OK)
 }
 
+/// UNWATCH: nothing is watched.
+pub(in crate::resp) fn unwatch(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::OK)
+}
+
 /// WATCH, which would need to know of changes by others.
 pub(in crate::resp) fn watch(call: &mut Call<'_>) -> Step {
     Step::Answer(Answer::error(if call.state.transaction.is_some() {

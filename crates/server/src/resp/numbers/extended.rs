@@ -54,6 +54,10 @@ impl Extended {
         if text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity") {
             return Some(Read::Infinite);
         }
+        if let [b'0', b'x' | b'X', digits @ ..] = text {
+            let magnitude = hexadecimal(digits)?;
+            return Some(Read::Finite(Extended { is_negative, ..magnitude }));
+        }
         let (digits, power) = decimal(text)?;
         let mut whole = Big::from_digits(&digits);
         if whole.is_zero() {
@@ -153,6 +157,36 @@ fn decimal(text: &[u8]) -> Option<(Vec<u8>, i32)> {
         return None;
     }
     Some((digits, if is_zero { 0 } else { power }))
+}
+
+/// A number in hexadecimal digits, with a point and a power of two as `strtold` reads them.
+fn hexadecimal(text: &[u8]) -> Option<Extended> {
+    let (mantissa, power) = match text.iter().position(|byte| matches!(byte, b'p' | b'P')) {
+        None => (text, 0),
+        Some(at) => (&text[..at], exponent(&text[at + 1..])?),
+    };
+    let mut parts = mantissa.splitn(2, |byte| *byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());
+    let digits = [whole, fraction].concat();
+    if digits.is_empty() {
+        return None;
+    }
+    let mut over = Big::from(0);
+    for digit in digits {
+        over.multiply_add(16, u64::from(char::from(digit).to_digit(16)?));
+    }
+    let power = power - i32::try_from(4 * fraction.len()).ok()?;
+    if over.is_zero() {
+        return Some(Extended::ZERO);
+    }
+    // Far outside of all numbers; nearer by, the bits decide.
+    if !(-60_000..=40_000).contains(&power) {
+        return None;
+    }
+    let mut under = Big::from(1);
+    let scaled = if power < 0 { &mut under } else { &mut over };
+    scaled.shift_left(power.unsigned_abs());
+    quotient(over, under)
 }
 
 fn exponent(text: &[u8]) -> Option<i32> {
@@ -266,6 +300,9 @@ mod tests {
             ("-1", "1", "0"),
             ("1e-20", "0", "0"),
             (".5", "5.", "5.5"),
+            ("0x10", "0", "16"),
+            ("0x.8p1", "-0X1P-1", "0.5"),
+            ("0x1.fp4", "0", "31"),
         ];
         for (a, b, expected) in sums {
             let found = sum(a, b);
@@ -275,8 +312,27 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_not_read() {
-        let wrong =
-            ["", "-", ".", "e5", "1e", " 1", "1 ", "1x", "nan", "1e5000", "1e-5000", "--1", "1.2.3", "1\0"];
+        let wrong = [
+            "",
+            "-",
+            ".",
+            "e5",
+            "1e",
+            " 1",
+            "1 ",
+            "1x",
+            "nan",
+            "1e5000",
+            "1e-5000",
+            "--1",
+            "1.2.3",
+            "1\0",
+            "0x",
+            "0x.",
+            "0x1p",
+            "0xg",
+            "0x1p99999",
+        ];
         for text in wrong {
             assert_eq!(Extended::read(text.as_bytes()), None, "{text}");
         }

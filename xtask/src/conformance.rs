@@ -1,0 +1,216 @@
+//! `cargo xtask conformance`: suites of Redis and memcached, written by others, against a served cache.
+//!
+//! ```text
+//! fetch      source packages of Debian, of which the tests are used; nothing of them is committed
+//! server     the served cache
+//! listed     what is expected of each suite: tests/conformance
+//! redis      the Tcl files of Redis
+//! memcached  the t/*.t of memcached, and memccapable
+//! ```
+//!
+//! A test that fails and is not listed as failing is a finding, and so is one that passes and is.
+
+mod fetch;
+mod listed;
+mod memcached;
+mod redis;
+mod server;
+
+use crate::phase::{cargo, run as run_program};
+use crate::{root, tools};
+use anyhow::{Context, Result, bail};
+use fetch::Suites;
+use listed::Failing;
+use server::CacheServer;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Environment that turns a suite that cannot be had into a failure.
+const REQUIRE_TOOLS: &str = "ZONEWEAVE_REQUIRE_TOOLS";
+/// Longest time that one file of a suite takes.
+const FILE_MAX: Duration = Duration::from_secs(180);
+/// Findings of a file that are told.
+const FINDINGS_TOLD: usize = 10;
+/// What the short form runs: files that take seconds.
+const SHORT: &[&str] = &[
+    "string",
+    "incr",
+    "expire",
+    "scan",
+    "protocol",
+    "introspection",
+    "multi",
+    "quit",
+    "cas",
+    "flags",
+    "incrdecr",
+    "issue_70",
+    "metaget",
+    "multiversioning",
+    "noreply",
+    "memccapable",
+];
+
+/// How a file of a suite went.
+pub struct Outcome {
+    passed: usize,
+    expected: usize,
+    /// What is not as listed, by name.
+    findings: Vec<String>,
+}
+
+/// Runs suites. Exit code 0: as listed, 1: not.
+///
+/// # Errors
+/// When a suite cannot be run, or had where tools are required.
+pub fn run(words: &[String]) -> Result<ExitCode> {
+    let is_short = words.iter().any(|word| word == "--short");
+    let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--short").collect();
+    let failing = Failing::read()?;
+    let files: Vec<String> = redis::files()?.into_iter().chain(memcached::files()?).collect();
+    if let Some(unknown) = named.iter().find(|name| !files.iter().any(|file| file == *name)) {
+        bail!("there is no suite `{unknown}`; there are {}", files.join(" "));
+    }
+    let is_asked = |file: &str| match named.is_empty() {
+        true => !is_short || SHORT.contains(&file),
+        false => named.contains(&file),
+    };
+    tools::provide()?;
+    let suites = match fetch::suites() {
+        Ok(suites) => suites,
+        Err(error) if std::env::var_os(REQUIRE_TOOLS).is_some() => return Err(error),
+        Err(error) => {
+            println!("conformance: skipped: {error:#}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    run_program(cargo().args(["build", "--release", "--package", "zoneweave"]))?;
+    let scratch = Scratch::new()?;
+    let started = Instant::now();
+    let mut report = Report::default();
+    of_redis(&suites, &failing, &scratch, &is_asked, &mut report)?;
+    of_memcached(&suites, &failing, &scratch, &is_asked, &mut report)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let Report { passed, expected, findings } = report;
+    println!("conformance: {passed} of {expected} pass, {findings} not as listed, {seconds:.0} s");
+    Ok(if findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The short form, as CI runs it.
+///
+/// # Errors
+/// When anything is not as listed.
+pub fn run_short() -> Result<()> {
+    match run(&["--short".to_owned()])? {
+        ExitCode::SUCCESS => Ok(()),
+        _ => bail!("a suite is not as listed in tests/conformance"),
+    }
+}
+
+fn of_redis(
+    suites: &Suites,
+    failing: &Failing,
+    scratch: &Scratch,
+    is_asked: &dyn Fn(&str) -> bool,
+    report: &mut Report,
+) -> Result<()> {
+    let files: Vec<String> = redis::files()?.into_iter().filter(|file| is_asked(file)).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    // Values of 4 MB, and with them memory and zones of some size.
+    let server = CacheServer::up(&scratch.0.join("redis"), &["--size", "8GiB", "--memory", "512MiB"])?;
+    for file in files {
+        report.take("redis", &file, || redis::run(&suites.redis, &file, &server, failing))?;
+    }
+    server.stop()
+}
+
+fn of_memcached(
+    suites: &Suites,
+    failing: &Failing,
+    scratch: &Scratch,
+    is_asked: &dyn Fn(&str) -> bool,
+    report: &mut Report,
+) -> Result<()> {
+    let files: Vec<String> = memcached::files()?.into_iter().filter(|file| is_asked(file)).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    // A daemon of memcached takes values of up to a MiB unless it is told otherwise.
+    let options = ["--size", "4GiB", "--memory", "256MiB", "--object-max", "1MiB"];
+    let server = CacheServer::up(&scratch.0.join("memcached"), &options)?;
+    for file in files {
+        report.take("memcached", &file, || memcached::run(&suites.memcached, &file, &server, failing))?;
+    }
+    server.stop()
+}
+
+/// Sums over all files.
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    expected: usize,
+    findings: usize,
+}
+
+impl Report {
+    fn take(&mut self, suite: &str, file: &str, run: impl FnOnce() -> Result<Outcome>) -> Result<()> {
+        let started = Instant::now();
+        let outcome = run().with_context(|| format!("{suite} {file}"))?;
+        let seconds = started.elapsed().as_secs_f64();
+        println!("{suite:9} {file:18} {:>5} of {:>5}  {seconds:5.1} s", outcome.passed, outcome.expected);
+        for finding in outcome.findings.iter().take(FINDINGS_TOLD) {
+            println!("    {finding}");
+        }
+        let more = outcome.findings.len().saturating_sub(FINDINGS_TOLD);
+        if more > 0 {
+            println!("    and {more} more");
+        }
+        self.passed += outcome.passed;
+        self.expected += outcome.expected;
+        self.findings += outcome.findings.len();
+        Ok(())
+    }
+}
+
+/// A directory that is gone with us.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("zoneweave-conformance-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("{}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _what_is_left_is_in_the_way_of_nobody = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Directory of what is downloaded.
+fn folder() -> PathBuf {
+    root().join("target/conformance")
+}
+
+/// All that a program says, with errors, until it ends or has taken too long.
+fn said(command: &mut Command, log: &Path) -> Result<String> {
+    let file = std::fs::File::create(log).with_context(|| format!("{}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut child = command.spawn().with_context(|| format!("{:?} did not start", command.get_program()))?;
+    let started = Instant::now();
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > FILE_MAX {
+            child.kill()?;
+            child.wait()?;
+            println!("    took more than {} s and was ended", FILE_MAX.as_secs());
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(String::from_utf8_lossy(&std::fs::read(log)?).into_owned())
+}
