@@ -25,8 +25,9 @@ use zone::format::superblock::{MemberState, Superblock};
 use zone::stripe::Level;
 
 /// Longest wait for the drives of a server that was killed: the kernel closes its files a little later.
-const IN_USE_LIMIT: Duration = Duration::from_secs(2);
-const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
+pub const IN_USE_LIMIT: Duration = Duration::from_secs(2);
+/// Time between two attempts.
+pub const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Handling of a drive that the array counts on and that cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
