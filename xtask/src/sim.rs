@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// Runs when nothing is said.
 const RUNS: u64 = 100_000;
 /// Runs of CI: less than a minute on 2 cores.
-const RUNS_SHORT: u64 = 2_000;
+const RUNS_SHORT: u64 = 1_500;
 /// One run of each other world for so many of the log engine.
 const RUNS_PER_OTHER: u64 = 2;
 /// One run of the log engine with random write areas for so many without: about ten seconds of CI on 2 cores.
