@@ -67,7 +67,10 @@ impl World {
             let own = own.superblock().clone();
             Ok(Superblock { device: own.device, features: own.features, log: own.log, ..newest.clone() })
         };
-        self.disks.iter().map(of).collect::<Result<Vec<_>, _>>().map(Some)
+        let superblocks: Vec<Superblock> = self.disks.iter().map(of).collect::<Result<_, _>>()?;
+        // The power may have failed as the policy was being changed.
+        let have_logs = superblocks.iter().all(|superblock| superblock.ppl_place().is_some());
+        Ok(have_logs.then_some(superblocks))
     }
 
     fn stripes_with_parity_on(&self, role: usize) -> Vec<u64> {
