@@ -33,21 +33,9 @@ pub fn run(options: &Add) -> Result<Exit> {
     target.zero_superblocks()?;
     drop(target);
     let full = options.member.canonicalize().with_context(|| options.member.display().to_string())?;
-    let uuid = Uuid(uuid::Uuid::new_v4().into_bytes());
-    let mut after = before.clone();
-    let path = path_in(&options.dir, &full)?;
-    after.member.retain(|member| member.path != path);
-    after.member.push(MemberTable { path, uuid: uuid.to_string() });
-    // A server that dies as the member joins finds it at the next start.
-    after.save(&options.dir)?;
-    let asked = retry(|| ask(&options.dir, &format!("add {role} {uuid} {}", full.display())));
-    let role = match asked {
-        Ok(role) => role,
-        Err(refused) => {
-            before.save(&options.dir)?;
-            return Err(refused);
-        }
-    };
+    let role = join(&options.dir, &before, &full, |uuid| {
+        ask(&options.dir, &format!("add {role} {uuid} {}", full.display()))
+    })?;
     println!(
         "{} is member {role} now; `zoneweave rebuild {dir} --wait` waits until it is rebuilt",
         full.display()
@@ -66,6 +54,21 @@ fn open(options: &Add) -> Result<Target> {
             options.member.display()
         ))
     })
+}
+
+/// Has the server take an empty device, under an identity of its own. A server that dies meanwhile finds it at the next start.
+pub fn join<T>(dir: &Path, before: &Description, full: &Path, ask: impl Fn(Uuid) -> Result<T>) -> Result<T> {
+    let uuid = Uuid(uuid::Uuid::new_v4().into_bytes());
+    let mut after = before.clone();
+    let path = path_in(dir, full)?;
+    after.member.retain(|member| member.path != path);
+    after.member.push(MemberTable { path, uuid: uuid.to_string() });
+    after.save(dir)?;
+    let asked = retry(|| ask(uuid));
+    if asked.is_err() {
+        before.save(dir)?;
+    }
+    asked
 }
 
 /// Path of a member, from the directory of the array where it lies below.

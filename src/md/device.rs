@@ -1,9 +1,11 @@
 //! Members as files and block devices, for commands.
 
 use crate::exit::Exit;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use block::md::{Media, ReadFailed, SECTOR_BYTES_U64};
+use drive::ordinary::OrdinaryDrive;
 use drive::ordinary::open::{OpenError, OpenProblem, Opened};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -27,9 +29,10 @@ impl Device {
         self.0.make_direct()
     }
 
-    /// What is open.
-    pub fn into_inner(self) -> Opened {
-        self.0
+    /// The device as one that is served; completions make the descriptor readable.
+    pub fn into_drive(self, descriptor: &OwnedFd) -> Result<OrdinaryDrive> {
+        let drive = OrdinaryDrive::new(self.0, descriptor);
+        drive.context("io_uring does not work here (Linux 6.0 or later is needed)")
     }
 
     /// Writes bytes at a sector.

@@ -24,13 +24,14 @@ struct Wanted<'a> {
     path: &'a str,
 }
 
-/// Role of a word; `-` is the first that lacks a member.
-fn role_of(word: &str) -> Result<Option<Role>> {
-    if word == "-" {
-        return Ok(None);
-    }
-    let role: u16 = word.parse().map_err(|_| Exit::Usage.error(format!("`{word}` is no role")))?;
-    Ok(Some(Role(role)))
+/// Role of a word.
+pub fn role_of(word: &str) -> Result<Role> {
+    word.parse().map(Role).map_err(|_| Exit::Usage.error(format!("`{word}` is no role")))
+}
+
+/// The same; `-` is the first that lacks a member.
+fn role_or_first(word: &str) -> Result<Option<Role>> {
+    (word != "-").then(|| role_of(word)).transpose()
 }
 
 fn refused(refused: AddRefused) -> anyhow::Error {
@@ -48,7 +49,7 @@ impl ServedMd {
     pub fn can_add(&self, rest: &str) -> Result<String> {
         let (role, sectors) = rest.split_once(' ').with_context(|| format!("`can-add {rest}`"))?;
         let sectors = sectors.parse().context("the sectors of the device")?;
-        let wanted = role_of(role)?;
+        let wanted = role_or_first(role)?;
         self.superblock(Blank { sectors, uuid: Uuid([0; 16]) })?;
         // With nobody missing it becomes a spare, as with mdadm.
         if self.volume.engine.keeps_spare(wanted) {
@@ -65,27 +66,34 @@ impl ServedMd {
             return Err(Exit::Usage.error(format!("`add {rest}` is no question: ask `add ROLE|- UUID PATH`")));
         };
         let uuid = super::words::uuid(uuid).map_err(|wrong| Exit::Usage.error(wrong))?;
-        let role = self.take_in(&Wanted { role: role_of(role)?, uuid, path })?;
+        let role = self.take_in(&Wanted { role: role_or_first(role)?, uuid, path })?;
         log::info!("{} joins, and is rebuilt beside what clients do", self.name(role));
         Ok(serde_json::json!({ "role": role.0 }).to_string())
     }
 
     fn take_in(&mut self, wanted: &Wanted<'_>) -> Result<Role> {
         let role = self.volume.engine.role_for(wanted.role).map_err(refused)?;
-        let mut device = Device::open_to_write(Path::new(wanted.path))?;
-        if !occupied::superblock_sectors(&device).is_empty() {
-            let said = format!("{} holds a superblock of md", wanted.path);
-            return Err(Exit::Failed.error(said));
-        }
-        device.make_direct().with_context(|| format!("reading {}", wanted.path))?;
-        let superblock = self.superblock(Blank { sectors: device.sectors(), uuid: wanted.uuid })?;
-        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
-        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
-        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let (superblock, drive) = self.empty_drive(wanted.path, wanted.uuid)?;
         self.volume.add_member(role, superblock, Box::new(drive)).map_err(refused)?;
         self.paths[role.index()] = Some(wanted.path.to_owned());
         self.watch.note_added(role);
         Ok(role)
+    }
+
+    /// An empty device, with the superblock with which it joins.
+    pub fn empty_drive(&self, path: &str, uuid: Uuid) -> Result<(Superblock, OrdinaryDrive)> {
+        let device = Device::open_to_write(Path::new(path))?;
+        if !occupied::superblock_sectors(&device).is_empty() {
+            return Err(Exit::Failed.error(format!("{path} holds a superblock of md")));
+        }
+        let superblock = self.superblock(Blank { sectors: device.sectors(), uuid })?;
+        Ok((superblock, self.drive_of(device, path)?))
+    }
+
+    /// A device as one of those that are served.
+    fn drive_of(&self, mut device: Device, path: &str) -> Result<OrdinaryDrive> {
+        device.make_direct().with_context(|| format!("reading {path}"))?;
+        device.into_drive(&self.bell.descriptor().context("event descriptor of the members")?)
     }
 
     /// Superblock of a device that joins; refused where it is too small.
@@ -103,17 +111,14 @@ impl ServedMd {
 
     /// `add-spare PATH`: keeps a device whose superblock says that it is a spare.
     pub fn add_spare(&mut self, path: &str) -> Result<String> {
-        let mut device = Device::open_to_write(Path::new(path))?;
+        let device = Device::open_to_write(Path::new(path))?;
         let cannot = |why: String| Exit::Failed.error(format!("{path} is no spare of this array: {why}"));
         let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
         let engine = &self.volume.engine;
         let member = engine.template().context("no member is in sync")?;
         let superblock =
             spare(member, &found, engine.bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
-        device.make_direct().with_context(|| format!("reading {path}"))?;
-        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
-        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
-        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let drive = self.drive_of(device, path)?;
         self.volume.spares.push(Spare { name: path.to_owned(), superblock, device: Box::new(drive) });
         log::info!("{path} is a spare");
         Ok("{}".to_owned())
@@ -143,7 +148,7 @@ impl ServedMd {
     }
 
     fn take_back(&mut self, path: &str) -> Result<Role> {
-        let mut device = Device::open_to_write(Path::new(path))?;
+        let device = Device::open_to_write(Path::new(path))?;
         let remedy = "`zoneweave md add --force` rebuilds all of it";
         let cannot = |why: String| Exit::Failed.error(format!("{path} is not taken back: {why}; {remedy}"));
         let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
@@ -155,10 +160,7 @@ impl ServedMd {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),
         })?;
-        device.make_direct().with_context(|| format!("reading {path}"))?;
-        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
-        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
-        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let drive = self.drive_of(device, path)?;
         let events = found.events();
         let bad_blocks = found.bad_blocks.map_err(|why| Exit::Failed.error(why))?;
         let back = Returning { superblock, events, bad_blocks };

@@ -3,12 +3,11 @@
 //! Until the device has all that the member has, both are written, and nothing is read from it.
 
 use super::Replace;
-use super::add::{answer, path_in, retry};
-use super::description::{Description, MemberTable};
+use super::add::{answer, join, retry};
+use super::description::Description;
 use super::target::Target;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
-use block::md::Uuid;
 use std::path::Path;
 
 /// Replaces a member.
@@ -53,16 +52,7 @@ fn with_empty(
     target.expect_empty(options.force)?;
     target.zero_superblocks()?;
     drop(target);
-    let uuid = Uuid(uuid::Uuid::new_v4().into_bytes());
-    let mut after = before.clone();
-    let path = path_in(&options.dir, full)?;
-    after.member.retain(|member| member.path != path);
-    after.member.push(MemberTable { path, uuid: uuid.to_string() });
-    // A server that dies meanwhile finds it at the next start.
-    after.save(&options.dir)?;
-    let told = retry(|| answer(&options.dir, &format!("replace-with {role} {uuid} {}", full.display())));
-    if told.is_err() {
-        before.save(&options.dir)?;
-    }
-    told
+    join(&options.dir, before, full, |uuid| {
+        answer(&options.dir, &format!("replace-with {role} {uuid} {}", full.display()))
+    })
 }

@@ -1,15 +1,13 @@
 //! Members that are replaced while an array is served: what the server does about it.
 
-use super::device::Device;
+use super::membership::role_of;
 use super::served::ServedMd;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use array::inplace::members::Outcome;
 use array::inplace::replacing::ReplaceRefused;
 use block::md::create::Blank;
-use block::md::{Media, Role, Uuid, occupied};
-use drive::ordinary::OrdinaryDrive;
-use std::path::Path;
+use block::md::{Role, Uuid};
 
 fn refused(refused: ReplaceRefused) -> anyhow::Error {
     match refused {
@@ -28,10 +26,6 @@ fn usage(question: &str) -> anyhow::Error {
     Exit::Usage.error(format!(
         "`{question}` is no question: ask `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]` or `replace-with ROLE UUID PATH`"
     ))
-}
-
-fn role_of(word: &str) -> Result<Role> {
-    word.parse().map(Role).map_err(|_| Exit::Usage.error(format!("`{word}` is no role")))
 }
 
 impl ServedMd {
@@ -72,15 +66,7 @@ impl ServedMd {
         let [role, uuid, path] = words[..] else { return Err(usage(rest)) };
         let (role, uuid) = (role_of(role)?, super::words::uuid(uuid).map_err(|why| Exit::Usage.error(why))?);
         self.volume.engine.can_replace(role).map_err(refused)?;
-        let mut device = Device::open_to_write(Path::new(path))?;
-        if !occupied::superblock_sectors(&device).is_empty() {
-            return Err(Exit::Failed.error(format!("{path} holds a superblock of md")));
-        }
-        device.make_direct().with_context(|| format!("reading {path}"))?;
-        let superblock = self.superblock(Blank { sectors: device.sectors(), uuid })?;
-        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
-        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
-        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let (superblock, drive) = self.empty_drive(path, uuid)?;
         self.volume.replace_member(role, superblock, Box::new(drive)).map_err(refused)?;
         self.note_replacing(role, path);
         Ok(serde_json::json!({ "role": role.0, "path": path }).to_string())

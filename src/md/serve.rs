@@ -28,7 +28,6 @@ use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, refusal};
 use drive::Bell;
-use drive::ordinary::OrdinaryDrive;
 use server::{ExportConfig, ServerConfig, Service, Stop, WallClock};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -204,8 +203,7 @@ fn open_volume(
         if role.is_none() && place.is_none() && !is_journal(member) {
             continue;
         }
-        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
-        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let drive = device.into_drive(&descriptor)?;
         if assembly.policy() == Policy::Ppl && drive.geometry().atomic_sectors > 1 {
             return Err(Exit::Failed.error(format!(
                 "{}: its logical blocks are larger than 512 bytes, and md counts in them in partial parity logs, which is not \
