@@ -32,6 +32,7 @@ mod manual;
 mod md;
 mod md_cost;
 mod md_speed;
+mod patience;
 mod probe;
 mod progress;
 mod qualify;

@@ -10,6 +10,7 @@ use crate::candidates;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::patience::Patience;
 use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
 use array::log::MountError;
@@ -19,15 +20,9 @@ use drive::emulated::{DriveError, DriveProblem, Pace};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use zone::device::ZonedDevice;
 use zone::format::superblock::{MemberState, Superblock};
 use zone::stripe::Level;
-
-/// Longest wait for the drives of a server that was killed: the kernel closes its files a little later.
-pub const IN_USE_LIMIT: Duration = Duration::from_secs(2);
-/// Time between two attempts.
-pub const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Handling of a drive that the array counts on and that cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,12 +126,12 @@ impl Roster {
     /// # Errors
     /// When one is in use, or cannot be had and `absence` does not allow for that.
     pub fn open(&mut self, absence: Absence, hosting: Option<&Hosting>) -> Result<OpenDrives> {
-        let patience_ends = Instant::now() + IN_USE_LIMIT;
+        let patience = Patience::begin();
         let mut drives = Vec::new();
         for (index, place) in self.places.iter_mut().enumerate() {
             let drive = match place.problem {
                 Some(_) => None,
-                None => open_one(place, patience_ends).with_context(|| format!("drive {index}"))?,
+                None => open_one(place, patience).with_context(|| format!("drive {index}"))?,
             };
             drives.push(drive);
         }
@@ -409,24 +404,18 @@ pub fn within(dir: &Path, path: &Path) -> PathBuf {
 }
 
 /// Opens a drive; notes why it cannot be had.
-fn open_one(place: &mut Place, patience_ends: Instant) -> Result<Option<AnyDrive>> {
-    loop {
-        let error = match AnyDrive::open_as(&place.path, *place.uuid.as_bytes()) {
-            Ok(drive) => return Ok(Some(drive)),
-            Err(error) => error,
-        };
-        match error.problem {
-            DriveProblem::InUse | DriveProblem::Held(_) if Instant::now() < patience_ends => {
-                std::thread::sleep(IN_USE_LOOK_EVERY)
-            }
-            DriveProblem::InUse | DriveProblem::Held(_) => {
-                let said = format!("{error} (is the array being served, or checked?)");
-                return Err(Exit::Busy.error(said));
-            }
-            problem => {
-                place.problem = Some(problem.to_string());
-                return Ok(None);
-            }
+fn open_one(place: &mut Place, patience: Patience) -> Result<Option<AnyDrive>> {
+    let is_in_use = |problem: &DriveProblem| matches!(problem, DriveProblem::InUse | DriveProblem::Held(_));
+    let opened = patience
+        .open(|| AnyDrive::open_as(&place.path, *place.uuid.as_bytes()), |error| is_in_use(&error.problem));
+    match opened {
+        Ok(drive) => Ok(Some(drive)),
+        Err(error) if is_in_use(&error.problem) => {
+            Err(Exit::Busy.error(format!("{error} (is the array being served, or checked?)")))
+        }
+        Err(error) => {
+            place.problem = Some(error.problem.to_string());
+            Ok(None)
         }
     }
 }

@@ -3,14 +3,13 @@
 use super::description;
 use super::device::Device;
 use crate::exit::{self, Exit};
-use crate::roster::{IN_USE_LIMIT, IN_USE_LOOK_EVERY};
+use crate::patience::Patience;
 use anyhow::Result;
 use block::md::assembly::{Assembly, judge};
 use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::recovered::{Recovered, recover};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// Members of one array with their devices, in the same order.
 #[derive(Default)]
@@ -46,9 +45,9 @@ impl Array {
     /// soon.
     pub fn open_those_there(uuid: &str, paths: &[PathBuf], exclusive: bool) -> Result<Array> {
         let mut array = Array::default();
-        let patience_ends = Instant::now() + IN_USE_LIMIT;
+        let patience = Patience::begin();
         for path in paths {
-            let device = if exclusive { open_patiently(path, patience_ends) } else { Device::open(path) };
+            let device = if exclusive { open_patiently(path, patience) } else { Device::open(path) };
             let device = match device {
                 Ok(device) => device,
                 Err(error) if Exit::of(&error) == Exit::Busy => return Err(error),
@@ -129,16 +128,9 @@ impl Array {
     }
 }
 
-/// Opens a device for this process alone. One of a server that was killed is closed by the kernel a little later.
-fn open_patiently(path: &Path, patience_ends: Instant) -> Result<Device> {
-    loop {
-        match Device::open_to_write(path) {
-            Err(error) if Exit::of(&error) == Exit::Busy && Instant::now() < patience_ends => {
-                std::thread::sleep(IN_USE_LOOK_EVERY);
-            }
-            opened => return opened,
-        }
-    }
+/// Opens a device for this process alone.
+fn open_patiently(path: &Path, patience: Patience) -> Result<Device> {
+    patience.open(|| Device::open_to_write(path), |error| Exit::of(error) == Exit::Busy)
 }
 
 fn member_on(path: &Path, device: &Device) -> Result<Member, String> {
@@ -155,13 +147,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("zoneweave-array-{}", std::process::id()));
         std::fs::write(&path, [0; 4096]).expect("a file");
         let held = Device::open_to_write(&path).expect("nobody has it");
-        let refused = open_patiently(&path, Instant::now()).map(drop).expect_err("it is in use");
+        let refused =
+            open_patiently(&path, Patience::lasting(Duration::ZERO)).map(drop).expect_err("it is in use");
         assert_eq!(Exit::of(&refused), Exit::Busy);
         let closes = std::thread::spawn(move || {
-            std::thread::sleep(IN_USE_LOOK_EVERY * 2);
+            std::thread::sleep(Duration::from_millis(40));
             drop(held);
         });
-        open_patiently(&path, Instant::now() + Duration::from_secs(60)).expect("it was closed");
+        open_patiently(&path, Patience::lasting(Duration::from_secs(60))).expect("it was closed");
         closes.join().expect("a thread that sleeps");
         std::fs::remove_file(&path).expect("its file");
     }
