@@ -293,20 +293,7 @@ impl InPlace {
 
     /// Makes a strip zeros on replacements.
     pub(super) fn copy_zeroes(&mut self, number: u32, fx: &mut Effects) {
-        let slot = self.table.slot(number);
-        let strip = slot.strip;
-        let roles = self.members.replaced().and(slot.round.as_ref().expect("a round writes").copied);
-        let rows = self.map.rows_of(strip);
-        let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        for piece in self.map.order(strip).pieces_of(roles).iter() {
-            let place = self.map.order(strip).members[piece].replacement();
-            self.table.slot_mut(number).round_mut().pending += 1;
-            let run = Run { piece, first: 0, count };
-            let command = PieceCommand { is_copy: true, ..PieceCommand::of(number, run, true) };
-            let waiter = self.commands.insert(command);
-            let (sector, sectors) = (self.sector(place, rows.start), u64::from(count) * ROW_SECTORS);
-            let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
-            fx.command(self.seat(place), kind::PIECE, waiter, op);
-        }
+        let round = self.table.slot(number).round.as_ref().expect("a round writes");
+        self.zero_pieces(number, self.members.replaced().and(round.copied), true, fx);
     }
 }

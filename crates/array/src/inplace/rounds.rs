@@ -530,27 +530,27 @@ impl InPlace {
 
     /// Makes a strip zeros on all members: parities of zeros are zeros.
     fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
+        self.zero_pieces(number, self.members.writable(), false, fx);
+        self.copy_zeroes(number, fx);
+    }
+
+    /// Makes a strip zeros on members with these roles, or on their replacements.
+    pub(super) fn zero_pieces(&mut self, number: u32, roles: PieceSet, is_copy: bool, fx: &mut Effects) {
         let strip = self.table.slot(number).strip;
         let rows = self.map.rows_of(strip);
         let sectors = (rows.end - rows.start) * ROW_SECTORS;
         let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        let order = self.map.order(strip).members;
-        let writable = self.members.writable();
-        for (piece, member) in
-            order.iter().copied().enumerate().filter(|(_, member)| writable.contains(member.index()))
-        {
+        for piece in self.map.order(strip).pieces_of(roles).iter() {
+            let member = self.map.order(strip).members[piece];
+            let place = if is_copy { member.replacement() } else { member };
             self.table.slot_mut(number).round_mut().pending += 1;
-            let sector = self.sector(member, rows.start);
-            let command = PieceCommand::of(number, Run { piece, first: 0, count }, true);
-            let waiter = self.commands.insert(command);
-            fx.command(
-                self.seat(member),
-                kind::PIECE,
-                waiter,
-                Op::WriteZeroes { sector, sectors, may_unmap: true },
-            );
+            let run = Run { piece, first: 0, count };
+            let waiter =
+                self.commands.insert(PieceCommand { is_copy, ..PieceCommand::of(number, run, true) });
+            let sector = self.sector(place, rows.start);
+            let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
+            fx.command(self.seat(place), kind::PIECE, waiter, op);
         }
-        self.copy_zeroes(number, fx);
     }
 
     /// Ends a round: notes what is right now, answers, and lets the next one begin.
