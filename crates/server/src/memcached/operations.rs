@@ -217,9 +217,9 @@ pub(super) fn meta_get(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
         return meta_get_changing(key, meta, number);
     }
     let bytes = key.len();
-    let again = key.clone();
     let form: Form = Box::new(move |outcome, wall| match found(outcome) {
         Ok(Some(object)) if object.marks.is_stale() && !object.marks.is_won() => {
+            let again = meta.plain_key().expect("a key that was decoded before");
             Next::Ask(meta_get_changing(again, meta, number))
         }
         Ok(Some(object)) => {

@@ -329,8 +329,7 @@ fn meta(line: &Line<'_>) -> Request {
         }
         Err(text) => return fail(text),
     };
-    let key = if meta.is_binary { decode(said) } else { Some(said.to_vec()) };
-    let Some(key) = key.filter(|key| !key.is_empty()) else {
+    let Some(key) = meta.plain_key().filter(|key| !key.is_empty()) else {
         return fail("CLIENT_ERROR error decoding key");
     };
     match line.at(0) {
@@ -358,6 +357,11 @@ fn meta(line: &Line<'_>) -> Request {
 }
 
 impl Meta {
+    /// The key itself; `None` when it is no base64.
+    pub fn plain_key(&self) -> Option<Vec<u8>> {
+        if self.is_binary { decode(&self.key) } else { Some(self.key.clone()) }
+    }
+
     fn read(key: &[u8], words: &[&[u8]]) -> Result<Meta, &'static str> {
         let mut meta = Meta { key: key.to_vec(), ..Meta::default() };
         let mut seen = [false; 128];
