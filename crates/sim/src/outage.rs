@@ -17,25 +17,30 @@ use zone::device::ZonedDevice;
 impl World {
     /// The power fails, unless it has already.
     pub(crate) fn power_off(&mut self) {
-        if self.service.volume.take().is_none() {
-            return;
+        if self.lose_server() {
+            self.fail_drives();
         }
-        self.service.clients.forget();
-        self.service.ledger.end_scrub();
-        self.fail_drives();
     }
 
     /// The server is killed, unless there is none.
     pub(crate) fn kill(&mut self) {
-        if self.service.volume.take().is_none() {
+        if !self.lose_server() {
             return;
         }
-        self.service.clients.forget();
-        self.service.ledger.end_scrub();
         self.service.ledger.count("servers killed", 1);
         let mut rack = self.service.rack.lock();
         rack.power.fail();
         rack.drives.iter_mut().for_each(Drive::outlive_server);
+    }
+
+    /// The server is gone, with all that it knew; false when there was none.
+    fn lose_server(&mut self) -> bool {
+        if self.service.volume.take().is_none() {
+            return false;
+        }
+        self.service.clients.forget();
+        self.service.ledger.end_scrub();
+        true
     }
 
     fn fail_drives(&mut self) {

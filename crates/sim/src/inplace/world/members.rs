@@ -8,6 +8,7 @@ use array::inplace::recovery::{AddRefused, Rebuilding};
 use block::md::create::Blank;
 use block::md::join::join;
 use block::md::member::{Member, NotAMember};
+use block::md::superblock::Superblock;
 use block::md::{Media, Role, Uuid};
 use std::collections::BTreeSet;
 
@@ -84,15 +85,7 @@ impl World {
             };
             return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
         }
-        let disk = self.blank();
-        let engine = &self.volume().engine;
-        let bitmap_bytes = engine.bitmap_bytes();
-        let template = engine.template().expect("a member that is in sync").clone();
-        let mut uuid = [0; 16];
-        self.random.fill(&mut uuid);
-        let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
-        let superblock =
-            join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
+        let (disk, superblock) = self.joining()?;
         while let Err(refused) = self.volume().add_member(role, superblock.clone(), Box::new(disk.clone())) {
             match refused {
                 AddRefused::Busy(_) => self.step("answers of a member that failed")?,
@@ -105,6 +98,20 @@ impl World {
         }
         self.replace(member, disk);
         Ok(())
+    }
+
+    /// An empty disk, and the superblock with which it joins.
+    pub(super) fn joining(&mut self) -> Result<(DiskHandle, Superblock), Failure> {
+        let disk = self.blank();
+        let engine = &self.volume().engine;
+        let bitmap_bytes = engine.bitmap_bytes();
+        let template = engine.template().expect("a member that is in sync").clone();
+        let mut uuid = [0; 16];
+        self.random.fill(&mut uuid);
+        let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
+        let superblock =
+            join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
+        Ok((disk, superblock))
     }
 
     /// An empty disk has a role.

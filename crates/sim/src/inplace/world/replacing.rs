@@ -9,11 +9,9 @@ use array::inplace::replacing::{ReplaceRefused, Replacing};
 use array::inplace::status::Status;
 use base::units::BLOCK_BYTES;
 use block::devices::DeviceSet;
+use block::md::Media;
 use block::md::assembly::{Assembly, Part, Policy};
-use block::md::create::Blank;
-use block::md::join::join;
 use block::md::member::Member;
-use block::md::{Media, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module.
@@ -84,15 +82,7 @@ impl World {
             }
             return Ok(());
         }
-        let disk = self.blank();
-        let engine = &self.volume().engine;
-        let bitmap_bytes = engine.bitmap_bytes();
-        let template = engine.template().expect("a member that is in sync").clone();
-        let mut uuid = [0; 16];
-        self.random.fill(&mut uuid);
-        let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
-        let superblock =
-            join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
+        let (disk, superblock) = self.joining()?;
         let replaced = self.volume().replace_member(role, superblock, Box::new(disk.clone()));
         replaced.map_err(|refused| Failure::new(format!("not replaced: {refused}")))?;
         self.replacements.disks.insert(member, disk);
