@@ -19,7 +19,6 @@ mod server;
 use crate::phase::{cargo, run as run_program};
 use crate::{root, tools};
 use anyhow::{Context, Result, bail};
-use fetch::Suites;
 use listed::Failing;
 use server::CacheServer;
 use std::path::{Path, PathBuf};
@@ -70,14 +69,17 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
     let is_short = words.iter().any(|word| word == "--short");
     let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--short").collect();
     let failing = Failing::read()?;
-    let files: Vec<String> = redis::files()?.into_iter().chain(memcached::files()?).collect();
+    let (mut of_redis, mut of_memcached) = (redis::files()?, memcached::files()?);
+    let files = [&of_redis[..], &of_memcached[..]].concat();
     if let Some(unknown) = named.iter().find(|name| !files.iter().any(|file| file == *name)) {
         bail!("there is no suite `{unknown}`; there are {}", files.join(" "));
     }
-    let is_asked = |file: &str| match named.is_empty() {
-        true => !is_short || SHORT.contains(&file),
-        false => named.contains(&file),
+    let is_asked = |file: &String| match named.is_empty() {
+        true => !is_short || SHORT.contains(&file.as_str()),
+        false => named.contains(&file.as_str()),
     };
+    of_redis.retain(is_asked);
+    of_memcached.retain(is_asked);
     tools::provide()?;
     let is_required = std::env::var_os(REQUIRE_TOOLS).is_some();
     let missing: Vec<&str> = PROGRAMS.into_iter().filter(|name| !tools::program_is_here(name)).collect();
@@ -100,8 +102,17 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let started = Instant::now();
     let mut report = Report::default();
-    of_redis(&suites, &failing, &scratch, &is_asked, &mut report)?;
-    of_memcached(&suites, &failing, &scratch, &is_asked, &mut report)?;
+    // Values of 4 MB, and with them memory and zones of some size.
+    let options = &["--size", "8GiB", "--memory", "512MiB"];
+    Suite { name: "redis", files: of_redis, options }
+        .run(&scratch, &mut report, |file, server| redis::run(&suites.redis, file, server, &failing))?;
+    // A daemon of memcached takes values of up to a MiB unless it is told otherwise.
+    let options = &["--size", "4GiB", "--memory", "256MiB", "--object-max", "1MiB"];
+    Suite { name: "memcached", files: of_memcached, options }.run(
+        &scratch,
+        &mut report,
+        |file, server| memcached::run(&suites.memcached, file, server, &failing),
+    )?;
     let seconds = started.elapsed().as_secs_f64();
     let Report { passed, expected, findings } = report;
     println!("conformance: {passed} of {expected} pass, {findings} not as listed, {seconds:.0} s");
@@ -119,43 +130,29 @@ pub fn run_short() -> Result<()> {
     }
 }
 
-fn of_redis(
-    suites: &Suites,
-    failing: &Failing,
-    scratch: &Scratch,
-    is_asked: &dyn Fn(&str) -> bool,
-    report: &mut Report,
-) -> Result<()> {
-    let files: Vec<String> = redis::files()?.into_iter().filter(|file| is_asked(file)).collect();
-    if files.is_empty() {
-        return Ok(());
-    }
-    // Values of 4 MB, and with them memory and zones of some size.
-    let server = CacheServer::up(&scratch.0.join("redis"), &["--size", "8GiB", "--memory", "512MiB"])?;
-    for file in files {
-        report.take("redis", &file, || redis::run(&suites.redis, &file, &server, failing))?;
-    }
-    server.stop()
+/// One of the suites: whose it is, its files that are asked for, and the options of the cache that it meets.
+struct Suite<'a> {
+    name: &'a str,
+    files: Vec<String>,
+    options: &'a [&'a str],
 }
 
-fn of_memcached(
-    suites: &Suites,
-    failing: &Failing,
-    scratch: &Scratch,
-    is_asked: &dyn Fn(&str) -> bool,
-    report: &mut Report,
-) -> Result<()> {
-    let files: Vec<String> = memcached::files()?.into_iter().filter(|file| is_asked(file)).collect();
-    if files.is_empty() {
-        return Ok(());
+impl Suite<'_> {
+    fn run(
+        &self,
+        scratch: &Scratch,
+        report: &mut Report,
+        run: impl Fn(&str, &CacheServer) -> Result<Outcome>,
+    ) -> Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let server = CacheServer::up(&scratch.0.join(self.name), self.options)?;
+        for file in &self.files {
+            report.take(self.name, file, || run(file, &server))?;
+        }
+        server.stop()
     }
-    // A daemon of memcached takes values of up to a MiB unless it is told otherwise.
-    let options = ["--size", "4GiB", "--memory", "256MiB", "--object-max", "1MiB"];
-    let server = CacheServer::up(&scratch.0.join("memcached"), &options)?;
-    for file in files {
-        report.take("memcached", &file, || memcached::run(&suites.memcached, &file, &server, failing))?;
-    }
-    server.stop()
 }
 
 /// Sums over all files.
