@@ -6,15 +6,15 @@
 use super::directory::{CacheDirectory, CacheDrive};
 use super::drives;
 use super::options::{CacheBay, CacheDriveCommand};
+use super::serve::wall;
 use crate::exit::Exit;
 use crate::hosting::Hosting;
 use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::DriveIndex;
-use cache::request::WallMillis;
+use cache::CacheVolume;
 use cache::shard::BayRefusal;
-use cache::{CacheVolume, Options};
 use drive::any::AnyDrive;
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use serde::{Deserialize, Serialize};
@@ -147,7 +147,7 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
     open.devices[place] = None;
     let geometry = open.devices.iter().flatten().next().map(|device| *device.geometry());
     let geometry = geometry.context("no drive is there to make one like")?;
-    let mounted = cache::mount(DriveSet::new(open.devices), Instant(0), WallMillis(0), Options::default());
+    let mounted = cache::mount_whole(DriveSet::new(open.devices), Instant(0), wall());
     drop(mounted.map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?);
     let (_, entry) = make(&directory, place, geometry)?;
     let path = directory.drive_path(&entry);

@@ -25,6 +25,10 @@ pub enum CacheCommand {
     Status(Query),
     /// Verify a cache that is not served: every page, directory and journal (exit 1 if something is damaged)
     Check(Query),
+    /// Forget everything, or all of a database, at once and for good; served or not
+    Flush(CacheFlush),
+    /// Print the live keys of a cache, one a line, quoted as redis-cli takes them where they are not plain; served or not
+    Dump(CacheDump),
     /// Act on a drive of a cache
     #[command(subcommand)]
     Drive(CacheDriveCommand),
@@ -46,6 +50,36 @@ pub struct CacheBay {
     /// The drive, counted from 0
     pub drive: usize,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheFlush {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Database whose objects go, 0 to 15; clients of memcached use 0 [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..16), value_name = "N")]
+    pub namespace: Option<u8>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheDump {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Keys are printed; values are not, so this has to be said
+    #[arg(long, required = true)]
+    pub keys: bool,
+    /// Database, 0 to 15; clients of memcached use 0 [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..16), value_name = "N")]
+    pub namespace: Option<u8>,
+    /// Print database, bytes of the value, and expiry (Unix time in milliseconds, -1 for none) before each key
+    #[arg(long, conflicts_with = "json")]
+    pub long: bool,
+    /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,
 }

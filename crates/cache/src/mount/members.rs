@@ -3,7 +3,9 @@
 use super::MountError;
 use super::log::{Log, read_log};
 use super::quorum::{Known, Rank};
+use crate::format::NAMESPACES;
 use crate::format::superblock::Superblock;
+use crate::request::WallMillis;
 use crate::shard::LogPlace;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -112,10 +114,29 @@ fn judge(logs: &[Option<Log>]) -> Result<Agreed, MountError> {
         newest.generation = newest.generation.max(other.generation);
         newest.epoch = newest.epoch.max(other.epoch);
         newest.wall = newest.wall.max(other.wall);
-        for (cleared, other) in newest.cleared.iter_mut().zip(&other.cleared) {
-            *cleared = (*cleared).max(*other);
+        for (below, other) in newest.clears.below.iter_mut().zip(&other.clears.below) {
+            *below = (*below).max(*other);
         }
     }
+    newest.clears.planned = planned(&all).ok_or_else(|| {
+        let members = newest.in_use();
+        MountError::NoMajority { present: count(&there), members }
+    })?;
     let logs = logs.iter().map(|log| log.as_ref().map(|log| log.place)).collect();
     Ok(Agreed { newest, believed, there, quorum, logs })
+}
+
+/// Times at which namespaces are to be cleared, by the records of which one counts; `None` when two of them name different times
+/// for one. A clear that was done already, or called off, is done once more: a cache may forget.
+fn planned(records: &[&Superblock]) -> Option<[Option<WallMillis>; NAMESPACES]> {
+    let mut planned = [None; NAMESPACES];
+    for record in records {
+        for (planned, own) in planned.iter_mut().zip(&record.clears.planned) {
+            if own.is_some() && planned.is_some() && own != planned {
+                return None;
+            }
+            *planned = planned.or(*own);
+        }
+    }
+    Some(planned)
 }

@@ -195,7 +195,7 @@ impl Shard {
             wall: self.clocks.wall,
             quorum: u8::try_from(self.membership.quorum).expect("at most 32 members"),
             members,
-            cleared: self.cleared,
+            clears: self.clears,
         };
         let (waiting, others) = if joining.is_empty() { (others, joining) } else { (joining, others) };
         self.membership.job = Some(Job { version: self.membership.version, superblock, waiting, others });

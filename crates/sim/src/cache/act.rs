@@ -92,6 +92,13 @@ pub enum Act {
         /// The key; `None` is all namespaces.
         key: Option<usize>,
     },
+    /// A client plans a clear of the namespace of a key.
+    ClearAt {
+        /// The key.
+        key: usize,
+        /// Milliseconds from now; at once, when there are none.
+        after: u64,
+    },
     /// Time passes, in nanoseconds, or until so many events have happened.
     Wait {
         /// Nanoseconds.
@@ -205,6 +212,21 @@ pub enum Act {
     Resize(u64),
 }
 
+impl Act {
+    /// True of what clients ask for.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(
+            self,
+            Act::Get(_)
+                | Act::Set { .. }
+                | Act::Remove(_)
+                | Act::Update { .. }
+                | Act::Clear { .. }
+                | Act::ClearAt { .. }
+        )
+    }
+}
+
 /// Faults that a run may have: most runs have few of them, so that those that are on meet often.
 struct Weather {
     expiry: bool,
@@ -269,6 +291,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     add_scans(plan, &mut acts);
     add_pressure(plan, &mut acts);
     add_operator(plan, &mut acts);
+    add_planned(plan, &mut acts);
     acts
 }
 
@@ -286,6 +309,22 @@ fn add_operator(plan: &Plan, acts: &mut Vec<Act>) {
         if random.chance(1, every) {
             let drive = random.index(plan.drives);
             acts.push(if random.chance(1, 3) { Act::TakeOut(drive) } else { Act::Join(drive) });
+        }
+    }
+}
+
+/// Clears that are planned for a time, among the acts of one run in four, drawn from a stream of their own.
+fn add_planned(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4ea7);
+    if !random.chance(1, 4) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let (every, latest) = (2 + random.below(40), 1 + random.below(80));
+    for act in others {
+        acts.push(act);
+        if random.chance(1, every) {
+            acts.push(Act::ClearAt { key: random.index(2), after: random.below(latest) });
         }
     }
 }

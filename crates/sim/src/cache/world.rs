@@ -6,6 +6,7 @@ use super::client::Desk;
 use super::ledger::Ledger;
 use super::oracle::Oracle;
 use super::plan::Plan;
+use super::planned::Planned;
 use super::scan::Scan;
 use crate::acted::Outcome;
 use crate::drive::Drive;
@@ -94,6 +95,7 @@ pub struct World {
     pub(super) ledger: Ledger,
     pub(super) desk: Desk,
     pub(super) scans: [Option<Scan>; 2],
+    pub(super) planned: Planned,
     pub(super) random: Random,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
@@ -118,6 +120,7 @@ impl World {
             ledger: Ledger::new(SECRET),
             desk: Desk::default(),
             scans: [None, None],
+            planned: Planned::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             spares_caches: false,
             tally: Tally::default(),
@@ -166,12 +169,16 @@ impl World {
 
     /// Does an act; false when nothing can follow.
     pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        if act.is_of_client() && !self.prepare()? {
+            return self.after_act();
+        }
         match *act {
             Act::Get(key) => self.get(key)?,
             Act::Set { key, bytes, filler, expiry } => self.set(key, bytes, filler, expiry)?,
             Act::Remove(key) => self.remove(key)?,
             Act::Update { key, change, bytes } => self.update(key, change, bytes)?,
             Act::Clear { key } => self.clear(key)?,
+            Act::ClearAt { key, after } => self.clear_at(key, after)?,
             Act::Wait { nanos, events } => self.wait(nanos, events)?,
             Act::SetClock(by) => self.clock.set += by,
             Act::Scan { key, count } => self.scan(key, count)?,
@@ -319,6 +326,7 @@ impl World {
                 return Ok(());
             }
             let mut replies = Vec::new();
+            self.pass_times();
             let (now, wall) = (self.clock.now, self.clock.tell());
             let has_moved = self.volume().turn(now, wall, &mut replies);
             self.note_decisions()?;
@@ -388,6 +396,9 @@ impl World {
             if self.rack.lock().power.is_off() {
                 return Ok(());
             }
+            if !self.prepare()? {
+                return Ok(());
+            }
             self.get(key)?;
         }
         self.drain()
@@ -424,6 +435,7 @@ impl World {
         let pending: Vec<_> = self.desk.pending.values().map(|open| (open.key, open.asked)).collect();
         pending.into_iter().for_each(|(key, asked)| self.give_up(key, asked));
         self.desk.forget();
+        self.doubt_times();
         self.scans = [None, None];
         self.ledger.stop(&counters, power && self.plan.is_volatile);
         drop(volume);
@@ -537,6 +549,7 @@ impl World {
         self.ledger.mounted(&status.recovery, status.drives == self.plan.drives);
         self.tally.mounts += 1;
         self.volume = Some(volume);
+        self.meet_times();
     }
 
     /// Does what an operator does when a mount is refused; false when that is nothing.
