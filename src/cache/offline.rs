@@ -4,6 +4,7 @@ use super::directory::CacheDirectory;
 use super::drives;
 use super::serve::wall;
 use crate::exit::Exit;
+use crate::replace::Attempt;
 use anyhow::Result;
 use base::time::Instant;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
@@ -39,6 +40,26 @@ impl Offline {
                 return reply.outcome;
             }
         }
+    }
+
+    /// Tries something until it is done, and superblocks say so.
+    ///
+    /// # Errors
+    /// Those of what is tried.
+    pub fn settle<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut CacheVolume) -> Result<Attempt<T>>,
+    ) -> Result<T> {
+        let done = loop {
+            if let Attempt::Done(done) = attempt(&mut self.volume)? {
+                break done;
+            }
+            self.turn();
+        };
+        while !self.volume.has_recorded() && !self.volume.is_frozen() {
+            self.turn();
+        }
+        Ok(done)
     }
 
     fn turn(&mut self) -> Vec<Reply> {

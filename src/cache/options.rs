@@ -40,6 +40,10 @@ pub enum CacheDriveCommand {
     Fail(CacheBay),
     /// Put an empty drive in the place of one that failed, served or not; it is filled by use
     Replace(CacheBay),
+    /// Add an empty drive like the others, served or not; it is filled by use
+    Add(CacheAdd),
+    /// Remove a drive for good, served or not; what it holds is forgotten, and its number is free for the next one that is added
+    Remove(CacheBay),
 }
 
 /// A drive of a cache.
@@ -80,6 +84,18 @@ pub struct CacheDump {
     #[arg(long, conflicts_with = "json")]
     pub long: bool,
     /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A drive that is added.
+#[derive(Debug, Args)]
+pub struct CacheAdd {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// File to make the drive in, which must not be there yet [default: in the directory of the cache]
+    pub path: Option<PathBuf>,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -225,9 +225,14 @@ impl Served {
     /// Answers a question about a drive.
     fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
         let Served { volume, directory, hosting, .. } = self;
+        if let Some(path) = line.strip_prefix("add") {
+            let path = path.strip_prefix(' ').map(Path::new);
+            return bays::add(directory, volume, path, Some(hosting));
+        }
         let asked = line.split_once(' ').and_then(|(word, place)| Some((word, place.parse().ok()?)));
         match asked {
             Some(("fail", place)) => bays::take_out(directory, volume, place),
+            Some(("remove", place)) => bays::remove(directory, volume, place),
             Some(("replace", place)) => bays::put_in(directory, volume, place, hosting),
             _ => {
                 Err(Exit::Usage.error(format!("`{line}` is no question that the server of a cache answers")))

@@ -223,6 +223,9 @@ fn mount_as_found(
     now: Instant,
     (wall, options): (WallMillis, Options),
 ) -> Result<CacheVolume, MountError> {
+    for place in &survey.agreed.torn {
+        run(&mut drives, now, *place, ZoneIndex(0), Op::Reset)?;
+    }
     let (recovered, recovery) = survey.recover(wall, options);
     finish_leftovers(&mut drives, now, &recovered)?;
     let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
@@ -386,6 +389,8 @@ fn recover(
 pub struct Findings {
     /// What is wrong, in words.
     pub problems: Vec<String>,
+    /// Places without a drive whose contents count.
+    pub absent: Vec<usize>,
     /// Zones with pages.
     pub data_zones: u64,
     /// Zones with journals.
@@ -407,7 +412,7 @@ pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError
     let mut findings = Findings::default();
     for (place, geometry) in geometries.iter().enumerate() {
         let Some(geometry) = geometry.as_ref().filter(|_| agreed.believed[place]) else {
-            findings.problems.push(format!("drive {place} is missing or left out"));
+            findings.absent.push(place);
             continue;
         };
         let scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;

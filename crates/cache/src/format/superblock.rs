@@ -97,6 +97,14 @@ pub struct Superblock {
     pub clears: Clears,
 }
 
+impl Member {
+    /// In a place that a record does not know yet: nobody.
+    #[must_use]
+    pub fn nobody() -> Member {
+        Member { uuid: [0; 16], standing: Standing::LeftOut, zones_lost: 0 }
+    }
+}
+
 impl Superblock {
     /// Members in use.
     #[must_use]

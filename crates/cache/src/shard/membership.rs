@@ -89,6 +89,11 @@ impl Membership {
         self.voters[drive]
     }
 
+    /// There is one place more, and nobody in it.
+    pub fn grow(&mut self) {
+        self.voters.push(false);
+    }
+
     /// Something changes that superblocks have to say; returns its version.
     pub fn change(&mut self) -> u64 {
         self.version += 1;

@@ -241,7 +241,7 @@ impl World {
 
     /// A block of a drive, as it is on the media.
     fn any_block(&mut self) -> Vec<u8> {
-        let drive = self.random.index(self.plan.drives);
+        let drive = self.random.index(self.places());
         let zone = ZoneIndex(u32::try_from(self.random.below(u64::from(self.plan.zones))).expect("a u32"));
         let mut rack = self.rack.lock();
         let written = rack.drives[drive].media().zone(zone).write_pointer;

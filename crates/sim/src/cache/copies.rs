@@ -25,6 +25,8 @@ pub(super) struct Read {
     pub has_removed: bool,
     /// What a check found wrong.
     pub problems: Vec<String>,
+    /// Places in which a check found no drive that counts.
+    pub absent: usize,
     /// The drives, after the mount.
     pub drives: DriveSet,
 }
@@ -33,6 +35,7 @@ impl World {
     /// Copies of some drives; the others are missing.
     pub(super) fn copy(&self, present: &[usize]) -> DriveSet {
         let rack = self.rack.lock();
+        let places = rack.drives.len();
         let device = |drive: usize| -> Option<Box<dyn ZonedDevice>> {
             if !present.contains(&drive) {
                 return None;
@@ -40,7 +43,7 @@ impl World {
             let media = rack.drives[drive].media().heap_snapshot().expect("media in memory");
             Some(Box::new(EmulatedDrive::from_heap(media).expect("media of a drive")))
         };
-        DriveSet::new((0..self.plan.drives).map(device).collect())
+        DriveSet::new((0..places).map(device).collect())
     }
 
     /// Mounts copies and reads every key; `None` when the mount is refused. What is found is held against the oracle.
@@ -65,9 +68,9 @@ impl World {
             }
         }
         self.tally.copies += 1;
-        let problems = findings.problems;
+        let (problems, absent) = (findings.problems, findings.absent.len());
         let has_removed = volume.status().counters.expired > 0;
-        Ok(Some(Read { objects, status, has_removed, problems, drives: volume.into_drives() }))
+        Ok(Some(Read { objects, status, has_removed, problems, absent, drives: volume.into_drives() }))
     }
 }
 
