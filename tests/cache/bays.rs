@@ -116,7 +116,10 @@ fn drives_are_added_and_removed_in_service() {
     let report: Value = serde_json::from_str(&added.stdout).unwrap();
     assert_eq!((&report["drive"], &report["served"]), (&Value::from(4), &Value::from(true)));
     let share = report["index_share"].as_f64().unwrap();
-    assert!((0.7..0.9).contains(&share), "an index for four drives names the objects of four of five: {share}");
+    assert!(
+        (0.7..0.9).contains(&share),
+        "an index for four drives names the objects of four of five: {share}"
+    );
     store(&server, "b");
     assert_eq!(status(&dir).1["drives"], 5);
     let removed = drive(&dir, "remove", "1");
@@ -142,7 +145,10 @@ fn drives_are_added_and_removed_in_service() {
     server.stop();
     assert_clean(&dir);
     // Without a server, too.
-    assert_eq!((drive(&dir, "remove", "0").code(), add(&[]).code(), add(&[]).code()), (Some(0), Some(0), Some(0)));
+    assert_eq!(
+        (drive(&dir, "remove", "0").code(), add(&[]).code(), add(&[]).code()),
+        (Some(0), Some(0), Some(0))
+    );
     assert_clean(&dir);
     let server = CacheServer::serve(&dir);
     assert_eq!(status(&dir).1["drives"], 6);
@@ -162,8 +168,13 @@ fn an_index_that_would_not_fit_refuses_a_drive() {
     let refused = ask(&["cache", "drive", "add", text(&dir)]);
     assert_eq!(refused.code(), Some(4), "{refused}");
     assert!(refused.stderr.contains("needs --memory "), "{refused}");
-    assert_eq!(std::fs::read_dir(&dir).unwrap().filter(|file| {
-        file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "zns")
-    }).count(), 4, "nothing is left behind");
+    assert_eq!(
+        std::fs::read_dir(&dir)
+            .unwrap()
+            .filter(|file| { file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "zns") })
+            .count(),
+        4,
+        "nothing is left behind"
+    );
     server.stop();
 }

@@ -40,6 +40,10 @@ pub trait World: Sized {
     #[must_use]
     fn scenarios() -> Vec<(&'static str, Run<Self>)>;
 
+    /// The same plan with another seed.
+    #[must_use]
+    fn reseeded(plan: &Self::Plan, seed: u64) -> Self::Plan;
+
     /// World of a plan.
     ///
     /// # Errors

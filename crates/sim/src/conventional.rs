@@ -43,6 +43,10 @@ impl acted::World for World {
         scenarios::all()
     }
 
+    fn reseeded(plan: &Plan, seed: u64) -> Plan {
+        Plan { seed, ..plan.clone() }
+    }
+
     fn new(plan: &Plan) -> Result<World, Failure> {
         World::new(plan)
     }

@@ -231,9 +231,9 @@ impl InPlace {
         }
     }
 
-    /// True when a replacement that is about to be recorded as whole has failed, and its member has not.
-    pub(super) fn has_lost_completion(&self, whole: Places) -> bool {
-        let mut lost = whole.replacements.iter().map(members::role);
+    /// True when one of these replacements, which a record names, has failed, and its member has not.
+    pub(super) fn has_lost_replacement(&self, named: PieceSet) -> bool {
+        let mut lost = named.iter().map(members::role);
         lost.any(|member| !self.members.has_replacement(member) && self.members.is_live(member))
     }
 

@@ -34,6 +34,7 @@ use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::device::{Op, Status};
 use block::md::Role;
+use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::Superblock;
 pub use records::Roster;
@@ -101,6 +102,11 @@ impl Record {
     /// Members that are none any more, for their replacement is whole.
     fn replaced(&self) -> PieceSet {
         self.whole.replacements
+    }
+
+    /// Roles whose replacement is named, as that or as the member.
+    fn of_replacements(&self) -> PieceSet {
+        self.named.or(self.whole.replacements)
     }
 }
 
@@ -354,8 +360,8 @@ impl InPlace {
                 self.scribe.step = Step::Newcomers;
                 self.write_superblocks(self.scribe.record.first, fx);
             }
-            Step::Newcomers if self.has_lost_completion(self.scribe.record.whole) => {
-                self.abandon_completion()
+            Step::Newcomers if self.has_lost_replacement(self.scribe.record.of_replacements()) => {
+                self.abandon_record()
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
@@ -406,9 +412,9 @@ impl InPlace {
         }
     }
 
-    /// The replacement that a record was to complete has failed, and may say all the same that it is the member: the next record is as
-    /// new as that, and the one behind it newer.
-    fn abandon_completion(&mut self) {
+    /// A replacement that a record names has failed. It may say all the same what it was to say, that it is the member for one, or what
+    /// it said of a clean array, one update behind an array that is not: the next record is as new as that, and the one behind it newer.
+    fn abandon_record(&mut self) {
         self.scribe.events -= 1;
         self.scribe.owed = self.scribe.owed.max(2);
         self.scribe.step = Step::Rest;
@@ -492,6 +498,11 @@ impl InPlace {
             return true;
         }
         if !self.members.waiting().is_empty() && !self.is_stopping {
+            // Of an array that is new, nobody can be as far behind as a replacement has to be.
+            if !self.members.waiting().replacements.is_empty() && self.scribe.events < REPLACEMENT_BEHIND {
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+                return true;
+            }
             self.scribe.step = Step::Admit;
             self.admit_newcomers(fx);
             return true;

@@ -31,6 +31,24 @@ pub(super) fn search<W: World>(mutant: &str, options: &Options) -> Search {
     Search { found: None, runs: runs + options.runs, needs: Vec::new() }
 }
 
+/// Searches `seeds` seeds of the plan of the scenario `name`, and returns the first with which it finds the chosen mutant.
+///
+/// # Errors
+/// When there is no such scenario, or no seed serves.
+pub(super) fn aim<W: World>(name: &str, mutant: &str, options: &Options) -> Result<u64, String> {
+    let (_, scenario) = W::scenarios()
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .ok_or_else(|| format!("there is no scenario `{name}` of the {} engine", W::ENGINE))?;
+    choose(Some(mutant));
+    let found = (options.seed..options.seed + options.runs).find(|seed| {
+        let aimed: Run<W> = Run { plan: W::reseeded(&scenario.plan, *seed), acts: scenario.acts.clone() };
+        judge(mutant, &aimed, String::new, options).is_some()
+    });
+    choose(None);
+    found.ok_or_else(|| format!("none of {} seeds of the plan of `{name}` finds `{mutant}`", options.runs))
+}
+
 /// The failure of a run, when it fails with the mutant and without it does not.
 fn judge<W: World>(
     mutant: &str,

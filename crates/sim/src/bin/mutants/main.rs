@@ -134,7 +134,14 @@ fn aimed(scenario: &str, options: &Options) -> ExitCode {
         eprintln!("mutants: --aim wants one mutant, by --only NAME");
         return ExitCode::FAILURE;
     };
-    match aim::aim(scenario, mutant, options.runs) {
+    let about = ALL.iter().find(|about| about.name == mutant).expect("its name was checked");
+    let found = match about.world {
+        World::Log => aim::aim(scenario, mutant, options.runs),
+        World::InPlace => acted::aim::<sim::inplace::World>(scenario, mutant, options),
+        World::Conventional => acted::aim::<sim::conventional::World>(scenario, mutant, options),
+        World::Cache => acted::aim::<sim::cache::World>(scenario, mutant, options),
+    };
+    match found {
         Ok(seed) => {
             println!("{scenario}: seed = {seed}");
             ExitCode::SUCCESS

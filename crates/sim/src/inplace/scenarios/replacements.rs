@@ -139,7 +139,35 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
             .chain([Act::Resync, Act::Stop, Act::ReadAll])
     };
     let by_regions = Plan { is_volatile: false, ..slow(Policy::Bitmap(4096)) };
+    // It fails as it is to be told that the array is dirty, and still says what it said of a clean one.
+    let untold = |step: u64| {
+        let loss = Act::LoseReplacement { member: 1, how: Loss::Fails };
+        let lost = [replace(1), Act::Wait { nanos: 400_000_000, events: 400 }, loss, write(step % 40, 2)];
+        let crash = [Act::Wait { nanos: 40_000_000, events: 2 + step }, Act::Crash, Act::ReadAll];
+        lost.into_iter().chain(crash).chain([Act::Resync, Act::Drain])
+    };
     vec![
+        // Nobody can be three updates behind the first one.
+        (
+            "a-member-of-a-new-array-is-replaced",
+            run(
+                Plan { is_clean: false, ..slow(Policy::Resync) },
+                [
+                    replace(1),
+                    Act::Wait { nanos: 40_000_000, events: 40 },
+                    Act::Crash,
+                    Act::Resync,
+                    Act::ReadAll,
+                ],
+            ),
+        ),
+        (
+            "a-replacement-fails-before-it-is-told-that-the-array-is-dirty",
+            run(
+                Plan { latency: 300_000, rate: Some(64 << 10), ..plan() },
+                [write(0, 48), Act::Drain].into_iter().chain((0..30).flat_map(untold)),
+            ),
+        ),
         // Two were recorded as whole at once: the one that was told first said of the other that it was the member.
         (
             "replacements-complete-as-the-power-fails",

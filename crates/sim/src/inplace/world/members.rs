@@ -86,6 +86,7 @@ impl World {
             return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
         }
         let (disk, superblock) = self.joining()?;
+        self.wear(&disk, &superblock, member);
         while let Err(refused) = self.volume().add_member(role, superblock.clone(), Box::new(disk.clone())) {
             match refused {
                 AddRefused::Busy(_) => self.step("answers of a member that failed")?,
@@ -112,6 +113,18 @@ impl World {
         let superblock =
             join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
         Ok((disk, superblock))
+    }
+
+    /// In plans of even seeds the disk is the one that failed, without its superblock: its old log is still there.
+    fn wear(&self, disk: &DiskHandle, superblock: &Superblock, member: usize) {
+        let place = superblock.ppl_place().filter(|_| self.plan.seed.is_multiple_of(2));
+        let Some((start, sectors)) = place else { return };
+        for sector in start..start + sectors {
+            let mut content = [0; 512];
+            if Media::read(&self.disks[member], sector, &mut content).is_ok() {
+                disk.overwrite(sector, &content);
+            }
+        }
     }
 
     /// An empty disk has a role.
