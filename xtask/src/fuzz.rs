@@ -3,7 +3,7 @@
 //! The targets are built by the toolchain at hand: what `cargo fuzz` asks nightly for is coverage, which a
 //! pass of LLVM adds, and AddressSanitizer, which has nothing to find in parsers without `unsafe`.
 
-use crate::phase::{cargo, run as run_program};
+use crate::phase::{cargo, run as run_program, target};
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::num::NonZero;
@@ -98,8 +98,7 @@ pub fn check() -> Result<()> {
 
 /// Folder of what is built of them.
 fn target_dir() -> PathBuf {
-    let all = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    root().join(all).join("fuzz")
+    target().join("fuzz")
 }
 
 /// Builds all targets and says where they are.

@@ -1,7 +1,8 @@
 //! `cargo xtask sim`: the simulator on seeds nobody has tried yet.
 
-use crate::phase::{cargo, output, run as run_program};
+use crate::phase::{cargo, output, run as run_program, target};
 use anyhow::{Context, Result, bail};
+use std::process::Command;
 use std::time::SystemTime;
 
 /// Runs when nothing is said.
@@ -38,32 +39,36 @@ fn simulate(runs: u64) -> Result<()> {
     compare_builds()?;
     let seed = first_seed_of_today()?;
     println!("sim: seeds {seed} to {}", seed + runs - 1);
-    run_program(zoneweave("release").args([
-        "sim",
-        "--runs",
-        &runs.to_string(),
-        "--seed",
-        &seed.to_string(),
-    ]))?;
+    run_program(zoneweave().args(["sim", "--runs", &runs.to_string(), "--seed", &seed.to_string()]))?;
     let other = runs.div_ceil(RUNS_PER_OTHER);
     let areas = runs.div_ceil(RUNS_PER_AREAS);
     let others = [("--areas", areas), ("--inplace", other), ("--conventional", other), ("--cache", other)];
     for (world, runs) in others {
         let (runs, seed) = (runs.to_string(), seed.to_string());
-        run_program(zoneweave("release").args(["sim", world, "--runs", &runs, "--seed", &seed]))?;
+        run_program(zoneweave().args(["sim", world, "--runs", &runs, "--seed", &seed]))?;
     }
     Ok(())
 }
 
 /// The same seeds give the same event logs whatever the compiler's options.
 fn compare_builds() -> Result<()> {
-    let hash = |profile| -> Result<String> {
+    let hash = |mut program: Command| -> Result<String> {
         let runs = RUNS_COMPARED.to_string();
-        let text = output(zoneweave(profile).args(["sim", "--seed", "0", "--runs", &runs, "--json"]))?;
+        let text = output(program.args(["sim", "--seed", "0", "--runs", &runs, "--json"]))?;
         let report: serde_json::Value = serde_json::from_str(&text).context("the report of the simulator")?;
         Ok(report["hash"].as_str().context("the report has no hash")?.to_owned())
     };
-    let (debug, release) = (hash("test")?, hash("release")?);
+    // Of the whole workspace, as the tests of crates were built: of one package alone, cargo builds all dependencies anew.
+    run_program(cargo().args([
+        "build",
+        "--quiet",
+        "--profile",
+        "test",
+        "--workspace",
+        "--bin",
+        "zoneweave",
+    ]))?;
+    let (debug, release) = (hash(Command::new(target().join("debug/zoneweave")))?, hash(zoneweave())?);
     if debug != release {
         bail!(
             "seeds 0 to {} give hash {debug} with debug assertions and {release} without",
@@ -74,9 +79,9 @@ fn compare_builds() -> Result<()> {
     Ok(())
 }
 
-fn zoneweave(profile: &str) -> std::process::Command {
+fn zoneweave() -> Command {
     let mut command = cargo();
-    command.args(["run", "--quiet", "--profile", profile, "--package", "zoneweave", "--"]);
+    command.args(["run", "--quiet", "--release", "--package", "zoneweave", "--"]);
     command
 }
 
