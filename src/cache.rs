@@ -7,6 +7,10 @@ mod check;
 mod create;
 mod directory;
 mod drives;
+mod dump;
+mod errands;
+mod flush;
+mod offline;
 pub mod options;
 mod serve;
 mod status;
@@ -23,6 +27,8 @@ pub fn run(command: &CacheCommand) -> Result<Exit> {
         CacheCommand::Serve(options) => serve::run(options),
         CacheCommand::Status(options) => status::run(options),
         CacheCommand::Check(options) => check::run(options),
+        CacheCommand::Flush(options) => flush::run(options),
+        CacheCommand::Dump(options) => dump::run(options),
         CacheCommand::Drive(command) => bays::run(command),
     }
 }

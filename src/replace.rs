@@ -115,12 +115,12 @@ pub fn ask_at_until_done<T: DeserializeOwned>(
     what: &str,
     line: &str,
 ) -> Result<Option<T>> {
-    for _ in 0..ASK_AGAIN_MAX {
+    for attempt in 0..ASK_AGAIN_MAX {
         let Some(answer) = status::ask_at(control_path, line)? else { return Ok(None) };
         if let Attempt::Done(done) = serde_json::from_str(&answer).context("the server's answer")? {
             return Ok(Some(done));
         }
-        std::thread::sleep(ASK_AGAIN_EVERY);
+        std::thread::sleep(ASK_AGAIN_EVERY.min(Duration::from_millis(1 << attempt.min(10))));
     }
     Err(Exit::Busy.error(format!("`{line}`: the {what} has been changing for a minute; try again later")))
 }

@@ -1,26 +1,30 @@
-//! `zoneweave cache drive fail` and `replace`: drives of a cache are taken out and put in.
+//! `zoneweave cache drive fail`, `replace`, `add` and `remove`: drives of a cache are taken out and put in.
 //!
 //! `cache.toml` names the new drive before superblocks do: a crash between the two leaves a blank drive in the place, which
 //! joins when the cache is served the next time.
 
 use super::directory::{CacheDirectory, CacheDrive};
 use super::drives;
+use super::offline::Offline;
 use super::options::{CacheBay, CacheDriveCommand};
+use super::serve::wall;
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::raw;
 use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::DriveIndex;
-use cache::request::WallMillis;
+use cache::CacheVolume;
 use cache::shard::BayRefusal;
-use cache::{CacheVolume, Options};
 use drive::any::AnyDrive;
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use zone::device::Geometry;
+use std::path::{Path, PathBuf};
+use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
+
+const MIB: u64 = 1 << 20;
 
 /// What became of a drive, as a JSON object.
 #[derive(Debug, Deserialize, Serialize)]
@@ -29,54 +33,114 @@ pub struct BayReport {
     pub drive: usize,
     /// File of the new drive; none when one was only taken out.
     pub path: Option<PathBuf>,
-    /// File of the old one, which nobody needs any more.
-    pub old_path: PathBuf,
+    /// File of the old one, which nobody needs any more; none when there was none.
+    pub old_path: Option<PathBuf>,
     /// A server did it.
     pub served: bool,
+    /// Until the next start the index has room for this part of the objects that the drives hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_share: Option<f64>,
 }
 
 /// Runs a command.
 pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
-    let (word, bay) = match command {
-        CacheDriveCommand::Fail(bay) => ("fail", bay),
-        CacheDriveCommand::Replace(bay) => ("replace", bay),
+    let (dir, is_json) = match command {
+        CacheDriveCommand::Fail(bay) | CacheDriveCommand::Replace(bay) | CacheDriveCommand::Remove(bay) => {
+            (&bay.dir, bay.json)
+        }
+        CacheDriveCommand::Add(options) => (&options.dir, options.json),
     };
-    let directory = CacheDirectory::open(&bay.dir)?;
-    let line = format!("{word} {}", bay.drive);
+    let mut directory = CacheDirectory::open(dir)?;
+    let new = match command {
+        CacheDriveCommand::Add(options) => options.path.as_deref().map(raw::absolute).transpose()?,
+        _ => None,
+    };
+    let line = match command {
+        CacheDriveCommand::Fail(bay) => format!("fail {}", bay.drive),
+        CacheDriveCommand::Replace(bay) => format!("replace {}", bay.drive),
+        CacheDriveCommand::Remove(bay) => format!("remove {}", bay.drive),
+        CacheDriveCommand::Add(_) => {
+            new.as_ref().map_or_else(|| "add".to_owned(), |path| format!("add {}", path.display()))
+        }
+    };
     let report = match (ask_at_until_done(&directory.control_path(), "cache", &line)?, command) {
         (Some(report), _) => report,
-        (None, CacheDriveCommand::Replace(_)) => replace_offline(directory, bay)?,
+        (None, CacheDriveCommand::Replace(bay)) => replace_offline(directory, bay)?,
+        (None, CacheDriveCommand::Add(_)) => {
+            let mut offline = Offline::mount(&directory)?;
+            offline.settle(|volume| add(&mut directory, volume, new.as_deref(), None))?
+        }
+        (None, CacheDriveCommand::Remove(bay)) => {
+            let mut offline = Offline::mount(&directory)?;
+            let report = offline.settle(|volume| remove(&mut directory, volume, bay.drive))?;
+            BayReport { served: false, ..report }
+        }
         (None, CacheDriveCommand::Fail(_)) => {
-            let dir = bay.dir.display();
+            let dir = dir.display();
             return Err(Exit::Absent.error(format!(
                 "{dir}: nobody serves the cache; a drive that cannot be opened is left out when it is served, and \
                  `zoneweave cache drive replace` puts another in its place"
             )));
         }
     };
-    if bay.json {
+    if is_json {
         println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(Exit::Well);
-    }
-    let BayReport { drive, path, old_path, served } = report;
-    let old_path = old_path.display();
-    match path {
-        None => println!(
-            "drive {drive} is taken out; what it held is forgotten, and {old_path} is not written any more"
-        ),
-        Some(path) => {
-            println!("drive {drive} is now {}; {old_path} is no longer part of the cache", path.display());
-            if !served {
-                println!("it joins, empty, with the next `zoneweave cache serve {}`", bay.dir.display());
-            }
-        }
+    } else {
+        print(command, dir, report);
     }
     Ok(Exit::Well)
 }
 
+fn print(command: &CacheDriveCommand, dir: &Path, report: BayReport) {
+    let BayReport { drive, path, old_path, served, index_share } = report;
+    let old_path = old_path.unwrap_or_default();
+    let old_path = old_path.display();
+    match (command, path) {
+        (CacheDriveCommand::Add(_), Some(path)) => {
+            println!("drive {drive} is {}; it is filled by use", path.display());
+        }
+        (CacheDriveCommand::Remove(_), _) => println!(
+            "drive {drive} is removed; what it held is forgotten, nobody needs {old_path} any more, and its number is free"
+        ),
+        (_, Some(path)) => {
+            println!("drive {drive} is now {}; {old_path} is no longer part of the cache", path.display());
+            if !served {
+                println!("it joins, empty, with the next `zoneweave cache serve {}`", dir.display());
+            }
+        }
+        (_, None) => println!(
+            "drive {drive} is taken out; what it held is forgotten, and {old_path} is not written any more"
+        ),
+    }
+    if let Some(share) = index_share {
+        println!(
+            "the index was made for fewer drives: until the cache is served anew it names {:.0} % of the objects that they hold",
+            share * 100.0
+        );
+    }
+}
+
 fn refused(place: usize, refusal: BayRefusal) -> anyhow::Error {
+    if let BayRefusal::Memory { needed, .. } = refusal {
+        let memory = needed.div_ceil(3 * MIB).saturating_mul(4);
+        return Exit::Failed.error(format!(
+            "drive {place}: the index for one drive more needs --memory {memory}MiB at this --object-mean: serve the cache with \
+             that, or with a larger mean"
+        ));
+    }
     let exit = if let BayRefusal::NoPlace { .. } = refusal { Exit::Usage } else { Exit::Failed };
     exit.error(format!("drive {place}: {refusal}"))
+}
+
+/// There is nothing in a place whose drive was removed.
+fn refuse_free(directory: &CacheDirectory, place: usize) -> Result<()> {
+    if directory.file.drive.get(place).is_some_and(CacheDrive::is_free) {
+        let dir = directory.path.display();
+        return Err(Exit::Failed.error(format!(
+            "drive {place}: it was removed, and its number is free; `zoneweave cache drive add {dir}` makes one"
+        )));
+    }
+    Ok(())
 }
 
 /// Takes a drive of a served cache out.
@@ -88,14 +152,113 @@ pub fn take_out(
     volume: &mut CacheVolume,
     place: usize,
 ) -> Result<Attempt<BayReport>> {
+    refuse_free(directory, place)?;
     match volume.take_out(place) {
         Ok(()) => {}
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
     }
     log::warn!("drive {place} was taken out by an operator");
-    let old_path = directory.drive_path(&directory.file.drive[place]);
-    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true }))
+    let old_path = Some(directory.drive_path(&directory.file.drive[place]));
+    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true, index_share: None }))
+}
+
+/// Removes a drive: it is taken out if it is there, and once superblocks say so its place is free. A crash before that leaves a drive
+/// that begins empty with the next mount.
+///
+/// # Errors
+/// When it may not be.
+pub fn remove(
+    directory: &mut CacheDirectory,
+    volume: &mut CacheVolume,
+    place: usize,
+) -> Result<Attempt<BayReport>> {
+    refuse_free(directory, place)?;
+    let drives = directory.file.drive.len();
+    let entry =
+        directory.file.drive.get(place).ok_or_else(|| refused(place, BayRefusal::NoPlace { drives }))?;
+    match volume.take_out(place) {
+        Ok(()) => {
+            log::warn!("drive {place} was taken out by an operator, to be removed");
+            return Ok(Attempt::Busy);
+        }
+        Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
+        Err(BayRefusal::Failed) if volume.is_frozen() => return Err(refused(place, BayRefusal::Frozen)),
+        Err(BayRefusal::Failed) if !volume.has_recorded() => return Ok(Attempt::Busy),
+        Err(BayRefusal::Failed) => {}
+        Err(refusal) => return Err(refused(place, refusal)),
+    }
+    let old_path = Some(directory.drive_path(entry));
+    let old = std::mem::take(&mut directory.file.drive[place]);
+    directory.save().inspect_err(|_| directory.file.drive[place] = old)?;
+    log::info!("drive {place} is removed");
+    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true, index_share: None }))
+}
+
+/// Adds an empty drive: in the place of one that was removed, or behind the others.
+///
+/// # Errors
+/// When there may be none, or it cannot be made.
+pub fn add(
+    directory: &mut CacheDirectory,
+    volume: &mut CacheVolume,
+    path: Option<&Path>,
+    hosting: Option<&Hosting>,
+) -> Result<Attempt<BayReport>> {
+    if let Some(path) = path.filter(|path| path.exists()) {
+        return Err(Exit::Failed.error(format!(
+            "{}: is there already; a drive is made in a new file: remove this one, or name another",
+            path.display()
+        )));
+    }
+    let geometry = any_geometry(volume)?;
+    let free = (0..).zip(&directory.file.drive).find(|(_, drive)| drive.is_free()).map(|(place, _)| place);
+    let judged = match free {
+        Some(place) => volume.may_join(place, &geometry),
+        None => volume.may_grow(&geometry),
+    };
+    let place = free.unwrap_or(directory.file.drive.len());
+    match judged {
+        Ok(()) => {}
+        Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
+        Err(refusal) => return Err(refused(place, refusal)),
+    }
+    let entry = match path {
+        Some(path) => CacheDrive { path: path.to_owned(), uuid: uuid::Uuid::new_v4() },
+        None => new_entry(directory, place),
+    };
+    let drive = make(directory, &entry, geometry)?;
+    let (path, uuid) = (directory.drive_path(&entry), *entry.uuid.as_bytes());
+    let device = host(drive, place, hosting).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+    if free.is_none() {
+        directory.file.drive.push(CacheDrive::default());
+    }
+    name(directory, place, entry).inspect_err(|_| {
+        if free.is_none() {
+            directory.file.drive.pop();
+        }
+    })?;
+    if free.is_none() {
+        assert!(volume.grow(&geometry) == place, "places are numbered alike");
+    }
+    volume.join(place, device, uuid);
+    log::info!("drive {place} joins: {}", path.display());
+    let index_share = Some(volume.index_share()).filter(|share| *share < 1.0 && hosting.is_some());
+    let served = hosting.is_some();
+    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path: None, served, index_share }))
+}
+
+fn any_geometry(volume: &mut CacheVolume) -> Result<Geometry> {
+    let drives = volume.drives_mut();
+    let mut geometries = (0..drives.len()).filter_map(|place| drives.geometry(DriveIndex::at(place)));
+    geometries.next().copied().context("no drive is there to make one like")
+}
+
+fn host(drive: EmulatedDrive, place: usize, hosting: Option<&Hosting>) -> Result<Box<dyn ZonedDevice>> {
+    match hosting {
+        Some(hosting) => Ok(hosting.host(AnyDrive::Emulated(Box::new(drive)), place as u64)?.device),
+        None => Ok(Box::new(drive)),
+    }
 }
 
 /// Puts an empty drive into a place of a served cache.
@@ -108,6 +271,7 @@ pub fn put_in(
     place: usize,
     hosting: &Hosting,
 ) -> Result<Attempt<BayReport>> {
+    refuse_free(directory, place)?;
     let drives = volume.drives_mut();
     // Like the one before it, or any other.
     let places = (0..drives.len()).filter(|other| *other == place).chain(0..drives.len());
@@ -118,21 +282,21 @@ pub fn put_in(
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
     }
-    let (drive, entry) = make(directory, place, geometry)?;
+    let entry = new_entry(directory, place);
+    let drive = make(directory, &entry, geometry)?;
     let (path, uuid) = (directory.drive_path(&entry), *entry.uuid.as_bytes());
-    let hosted = hosting.host(AnyDrive::Emulated(Box::new(drive)), place as u64);
-    let device = hosted.inspect_err(|_| drop(std::fs::remove_file(&path)))?.device;
+    let device = host(drive, place, Some(hosting)).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
     let old = name(directory, place, entry)?;
     volume.join(place, device, uuid);
     log::info!("drive {place} joins: {}", path.display());
-    let old_path = directory.drive_path(&old);
-    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path, served: true }))
+    let old_path = Some(directory.drive_path(&old));
+    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path, served: true, index_share: None }))
 }
 
 /// Records that a drive which cannot be opened is left out, and names an empty one in its place.
 fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayReport> {
     let (place, count) = (bay.drive, directory.file.drive.len());
-    let Some(old) = directory.file.drive.get(place) else {
+    let Some(old) = directory.file.drive.get(place).filter(|old| !old.is_free()) else {
         return Err(refused(place, BayRefusal::NoPlace { drives: count }));
     };
     let (old_path, dir) = (directory.drive_path(old), bay.dir.display());
@@ -147,22 +311,32 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
     open.devices[place] = None;
     let geometry = open.devices.iter().flatten().next().map(|device| *device.geometry());
     let geometry = geometry.context("no drive is there to make one like")?;
-    let mounted = cache::mount(DriveSet::new(open.devices), Instant(0), WallMillis(0), Options::default());
+    let mounted = cache::mount_whole(DriveSet::new(open.devices), Instant(0), wall());
     drop(mounted.map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?);
-    let (_, entry) = make(&directory, place, geometry)?;
+    let entry = new_entry(&directory, place);
+    make(&directory, &entry, geometry)?;
     let path = directory.drive_path(&entry);
     name(&mut directory, place, entry)?;
-    Ok(BayReport { drive: place, path: Some(path), old_path, served: false })
+    Ok(BayReport {
+        drive: place,
+        path: Some(path),
+        old_path: Some(old_path),
+        served: false,
+        index_share: None,
+    })
 }
 
-/// Makes an empty drive beside the others.
-fn make(directory: &CacheDirectory, place: usize, geometry: Geometry) -> Result<(EmulatedDrive, CacheDrive)> {
+/// A drive that is to be made beside the others.
+fn new_entry(directory: &CacheDirectory, place: usize) -> CacheDrive {
     let path = new_name(&directory.path, &format!("drive-{place}"));
-    let entry = CacheDrive { path, uuid: uuid::Uuid::new_v4() };
-    let path = directory.drive_path(&entry);
+    CacheDrive { path, uuid: uuid::Uuid::new_v4() }
+}
+
+/// Makes an empty drive.
+fn make(directory: &CacheDirectory, entry: &CacheDrive, geometry: Geometry) -> Result<EmulatedDrive> {
+    let path = directory.drive_path(entry);
     drive::emulated::create(&path, &CreateOptions::new(geometry, *entry.uuid.as_bytes()))?;
-    let drive = EmulatedDrive::open(&path).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-    Ok((drive, entry))
+    Ok(EmulatedDrive::open(&path).inspect_err(|_| drop(std::fs::remove_file(&path)))?)
 }
 
 /// Names a drive in `cache.toml`, in the place of another one.

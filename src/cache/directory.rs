@@ -24,14 +24,28 @@ pub struct CacheFile {
     pub drive: Vec<CacheDrive>,
 }
 
-/// A drive.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+/// A place with its drive; one without a path is free.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheDrive {
     /// Path, from the directory of the cache where it is not absolute.
     pub path: PathBuf,
     /// Identity.
     pub uuid: uuid::Uuid,
+}
+
+impl CacheDrive {
+    /// True of a place whose drive was removed.
+    pub fn is_free(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+}
+
+impl CacheFile {
+    /// Places with a drive.
+    pub fn drives(&self) -> usize {
+        self.drive.iter().filter(|drive| !drive.is_free()).count()
+    }
 }
 
 /// A directory that holds a cache.

@@ -29,6 +29,10 @@ pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<Cac
     let patience_ends = Instant::now() + IN_USE_LIMIT;
     let mut open = CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), zone_bytes: 0 };
     for (index, entry) in directory.file.drive.iter().enumerate() {
+        if entry.is_free() {
+            open.devices.push(None);
+            continue;
+        }
         let path = directory.drive_path(entry);
         let drive = loop {
             match EmulatedDrive::open(&path) {

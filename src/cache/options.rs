@@ -25,6 +25,10 @@ pub enum CacheCommand {
     Status(Query),
     /// Verify a cache that is not served: every page, directory and journal (exit 1 if something is damaged)
     Check(Query),
+    /// Forget everything, or all of a database, at once and for good; served or not
+    Flush(CacheFlush),
+    /// Print the live keys of a cache, one a line, quoted as redis-cli takes them where they are not plain; served or not
+    Dump(CacheDump),
     /// Act on a drive of a cache
     #[command(subcommand)]
     Drive(CacheDriveCommand),
@@ -36,6 +40,10 @@ pub enum CacheDriveCommand {
     Fail(CacheBay),
     /// Put an empty drive in the place of one that failed, served or not; it is filled by use
     Replace(CacheBay),
+    /// Add an empty drive like the others, served or not; it is filled by use
+    Add(CacheAdd),
+    /// Remove a drive for good, served or not; what it holds is forgotten, and its number is free for the next one that is added
+    Remove(CacheBay),
 }
 
 /// A drive of a cache.
@@ -45,6 +53,48 @@ pub struct CacheBay {
     pub dir: PathBuf,
     /// The drive, counted from 0
     pub drive: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheFlush {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Database whose objects go, 0 to 15; clients of memcached use 0 [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..16), value_name = "N")]
+    pub namespace: Option<u8>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheDump {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Keys are printed; values are not, so this has to be said
+    #[arg(long, required = true)]
+    pub keys: bool,
+    /// Database, 0 to 15; clients of memcached use 0 [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..16), value_name = "N")]
+    pub namespace: Option<u8>,
+    /// Print database, bytes of the value, and expiry (Unix time in milliseconds, -1 for none) before each key
+    #[arg(long, conflicts_with = "json")]
+    pub long: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A drive that is added.
+#[derive(Debug, Args)]
+pub struct CacheAdd {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// File to make the drive in, which must not be there yet [default: in the directory of the cache]
+    pub path: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -4,8 +4,10 @@ use super::bays::{self, BayReport};
 use super::create;
 use super::directory::CacheDirectory;
 use super::drives;
+use super::errands::{Errands, Wish};
 use super::options::{CacheServe, CacheServiceOptions, CacheUp};
 use super::status::json;
+use super::{dump, flush};
 use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
@@ -17,6 +19,7 @@ use base::time::Instant;
 use base::units::human_bytes;
 use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
 use cache::{CacheVolume, Options};
+use serde_json::Value;
 use server::cache_loop::{self, CacheServerConfig, ServedCache};
 use server::resp::front::{Backend, CacheFacts};
 use server::resp::settings::Settings;
@@ -103,7 +106,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
         Service { listeners, guests, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     hosting.listen();
-    let mut served = Served { volume, memory_bytes_max: options.memory, directory, hosting };
+    let errands = Errands::default();
+    let mut served = Served { volume, memory_bytes_max: options.memory, directory, hosting, errands };
     let result = cache_loop::run(&config, service, &mut served);
     supervisor::say_stopping();
     result?;
@@ -113,7 +117,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
 }
 
 /// Wall time, by which objects expire.
-fn wall() -> WallMillis {
+pub fn wall() -> WallMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
@@ -195,15 +199,40 @@ struct Served {
     memory_bytes_max: u64,
     directory: CacheDirectory,
     hosting: Hosting,
+    errands: Errands,
 }
 
 impl Served {
+    /// Begins what takes several turns, or tells how it stands; `None` when the line is about something else.
+    fn run_errand(&mut self, now: Instant, line: &str) -> Option<Attempt<Value>> {
+        let (word, words) = line.split_once(' ')?;
+        let Wish { namespace, op, say } = match word {
+            "flush" => flush::wish(words)?,
+            "keys" => dump::wish(words)?,
+            _ => return None,
+        };
+        match self.errands.find(line) {
+            Some(Some(done)) => return Some(Attempt::Done(done)),
+            Some(None) => return Some(Attempt::Busy),
+            None => {}
+        }
+        if let Some(id) = self.errands.begin(line, say) {
+            self.volume.submit(now, wall(), Request { id, namespace: Namespace(namespace), op });
+        }
+        Some(Attempt::Busy)
+    }
+
     /// Answers a question about a drive.
     fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
         let Served { volume, directory, hosting, .. } = self;
+        if let Some(path) = line.strip_prefix("add") {
+            let path = path.strip_prefix(' ').map(Path::new);
+            return bays::add(directory, volume, path, Some(hosting));
+        }
         let asked = line.split_once(' ').and_then(|(word, place)| Some((word, place.parse().ok()?)));
         match asked {
             Some(("fail", place)) => bays::take_out(directory, volume, place),
+            Some(("remove", place)) => bays::remove(directory, volume, place),
             Some(("replace", place)) => bays::put_in(directory, volume, place, hosting),
             _ => {
                 Err(Exit::Usage.error(format!("`{line}` is no question that the server of a cache answers")))
@@ -218,7 +247,9 @@ impl Cache for Served {
     }
 
     fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
-        self.volume.turn(now, wall, replies)
+        let goes_on = self.volume.turn(now, wall, replies);
+        self.errands.take(replies);
+        goes_on
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -273,7 +304,10 @@ impl Backend for Served {
 }
 
 impl ServedCache for Served {
-    fn control(&mut self, _: Instant, line: &str) -> String {
+    fn control(&mut self, now: Instant, line: &str) -> String {
+        if let Some(attempt) = self.run_errand(now, line) {
+            return serde_json::json!(attempt).to_string();
+        }
         match line {
             "status" => json(self.directory.file.uuid, Some(&self.volume.status())).to_string(),
             _ => match self.act_on_drive(line) {

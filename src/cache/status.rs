@@ -24,8 +24,9 @@ pub fn run(options: &Query) -> Result<Exit> {
         Err(error) => return Err(Exit::Busy.because(error)),
     };
     report["size"] = json!(directory.file.size);
-    report["members"] = json!(directory.file.drive.len());
-    let is_degraded = report["drives"].as_u64().is_some_and(|up| up < directory.file.drive.len() as u64);
+    let members = directory.file.drives();
+    report["members"] = json!(members);
+    let is_degraded = report["drives"].as_u64().is_some_and(|up| up < members as u64);
     if options.json {
         println!("{report}");
     } else {

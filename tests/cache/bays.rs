@@ -100,3 +100,81 @@ fn a_drive_that_is_gone_is_replaced_without_a_server() {
     server.stop();
     assert_clean(&dir);
 }
+
+#[test]
+fn drives_are_added_and_removed_in_service() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-grows");
+    let dir = scratch.join("cache");
+    let add = |more: &[&str]| ask(&[&["cache", "drive", "add", text(&dir), "--json"], more].concat());
+    let server = CacheServer::up(&dir);
+    store(&server, "a");
+    let added = add(&[]);
+    assert_eq!(added.code(), Some(0), "{added}");
+    let report: Value = serde_json::from_str(&added.stdout).unwrap();
+    assert_eq!((&report["drive"], &report["served"]), (&Value::from(4), &Value::from(true)));
+    let share = report["index_share"].as_f64().unwrap();
+    assert!(
+        (0.7..0.9).contains(&share),
+        "an index for four drives names the objects of four of five: {share}"
+    );
+    store(&server, "b");
+    assert_eq!(status(&dir).1["drives"], 5);
+    let removed = drive(&dir, "remove", "1");
+    assert_eq!(removed.code(), Some(0), "{removed}");
+    assert_eq!(drive(&dir, "remove", "1").code(), Some(4), "it is removed already");
+    assert_eq!(drive(&dir, "replace", "1").code(), Some(4), "there is nothing to replace");
+    let (code, report) = status(&dir);
+    assert_eq!((code, &report["drives"], &report["members"]), (Some(0), &Value::from(4), &Value::from(4)));
+    let left = found(&server, "a") + found(&server, "b");
+    assert!((150..240).contains(&left), "about four of five are left, not {left} of 240");
+    let deleted: Vec<String> = (0..120).map(|index| format!("a{index}")).collect();
+    server.say(&["del"].into_iter().chain(deleted.iter().map(String::as_str)).collect::<Vec<_>>());
+    server.kill_9();
+    // The old drive under its old name is not believed: what was deleted while it was gone stays so.
+    let server = CacheServer::serve(&dir);
+    assert_eq!((status(&dir).0, found(&server, "a")), (Some(0), 0));
+    let place = scratch.join("elsewhere.zns");
+    let added = add(&[text(&place)]);
+    let report: Value = serde_json::from_str(&added.stdout).unwrap();
+    assert_eq!((&report["drive"], report.get("index_share")), (&Value::from(1), None), "its number was free");
+    assert!(place.exists() && add(&[text(&place)]).code() == Some(4), "a file that is there is left alone");
+    store(&server, "c");
+    server.stop();
+    assert_clean(&dir);
+    // Without a server, too.
+    assert_eq!(
+        (drive(&dir, "remove", "0").code(), add(&[]).code(), add(&[]).code()),
+        (Some(0), Some(0), Some(0))
+    );
+    assert_clean(&dir);
+    let server = CacheServer::serve(&dir);
+    assert_eq!(status(&dir).1["drives"], 6);
+    assert!(found(&server, "c") > 60 && found(&server, "a") == 0);
+    server.stop();
+}
+
+#[test]
+fn an_index_that_would_not_fit_refuses_a_drive() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-no-room");
+    let dir = scratch.join("cache");
+    let up = ["up", "--dir", text(&dir), "--size", "1GiB", "--object-mean", "128"];
+    let server = CacheServer::start(&dir, &up);
+    let refused = ask(&["cache", "drive", "add", text(&dir)]);
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert!(refused.stderr.contains("needs --memory "), "{refused}");
+    assert_eq!(
+        std::fs::read_dir(&dir)
+            .unwrap()
+            .filter(|file| { file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "zns") })
+            .count(),
+        4,
+        "nothing is left behind"
+    );
+    server.stop();
+}

@@ -4,6 +4,7 @@
 
 mod bays;
 mod differential;
+mod forgetting;
 mod protocols;
 mod redis;
 

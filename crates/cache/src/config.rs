@@ -91,12 +91,23 @@ impl Options {
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
     }
 
+    fn buckets_wanted(&self, flash_bytes: u64) -> u64 {
+        flash_bytes / (self.object_mean + 7).max(1) * 10 / 9 / SLOTS as u64 + 1
+    }
+
+    /// Least memory in which the index for drives of this size has as many slots as it should.
+    #[must_use]
+    pub fn memory_for(&self, flash_bytes: u64) -> u64 {
+        let index = self.buckets_wanted(flash_bytes).saturating_mul(BUCKET_BYTES as u64);
+        let rest = if self.admission == Admission::All { index } else { index.div_ceil(3).saturating_mul(4) };
+        rest.div_ceil(3).saturating_mul(4)
+    }
+
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
     /// as the memory holds.
     #[must_use]
     pub fn shape(&self, flash_bytes: u64) -> Shape {
-        let objects = flash_bytes / (self.object_mean + 7).max(1);
-        let wanted = objects * 10 / 9 / SLOTS as u64 + 1;
+        let wanted = self.buckets_wanted(flash_bytes);
         let rest = self.memory_bytes - self.buffer_bytes();
         // What is not admitted is held in memory, and remembered.
         let affordable =

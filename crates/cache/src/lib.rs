@@ -16,6 +16,6 @@ pub mod status;
 pub mod volume;
 
 pub use config::{CacheConfig, Options};
-pub use mount::{MountError, check, format, mount};
+pub use mount::{MountError, check, format, list, mount, mount_whole};
 pub use status::Status;
 pub use volume::CacheVolume;

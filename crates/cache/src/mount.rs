@@ -8,6 +8,7 @@
 //! are superblocks, journal entries and resets; cut short and repeated, it decides the same.
 
 mod decide;
+mod list;
 mod log;
 mod members;
 mod quorum;
@@ -15,10 +16,9 @@ mod reader;
 mod scan;
 
 use crate::config::{CacheConfig, DrivesError, Options, check_drives};
-use crate::format::NAMESPACES;
 use crate::format::journal::JournalBlock;
 use crate::format::stamp::{Kind, Life, Stamp};
-use crate::format::superblock::{Member, Standing, Superblock};
+use crate::format::superblock::{Clears, Member, Standing, Superblock};
 use crate::index::PAGES_MAX;
 use crate::request::WallMillis;
 use crate::shard::{Drive, Identity, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
@@ -28,11 +28,15 @@ use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
 use decide::Decision;
+pub use list::list;
 use members::Agreed;
 use scan::{DriveScan, scan_drive};
 use std::fmt;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
+
+/// More memory than an index takes that names every page.
+const MEMORY_UNBOUNDED: u64 = 1 << 40;
 
 /// Why a cache could not be made or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +157,7 @@ pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Resu
         members: config.drives.iter().map(member).collect(),
         // Nothing was before it.
         quorum: 0,
-        cleared: [0; NAMESPACES],
+        clears: Clears::default(),
     };
     for (place, geometry) in geometries.iter().enumerate() {
         let zones = geometry.expect("seen above").zones;
@@ -198,29 +202,84 @@ pub fn mount(
     wall: WallMillis,
     options: Options,
 ) -> Result<CacheVolume, MountError> {
-    let geometries = geometries(&drives);
-    check_drives(&geometries)?;
-    let agreed = members::agree(&mut drives, now)?;
-    let mut recovery = Recovery::default();
-    let mut scans = Vec::new();
-    for (place, geometry) in geometries.iter().enumerate() {
-        let Some(geometry) = geometry else {
-            scans.push(None);
-            continue;
-        };
-        let mut scan = scan_drive(&mut drives, now, place, geometry, agreed.newest.cache)?;
-        if !agreed.believed[place] {
-            // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
-            recovery.drives_emptied += 1;
-            scan.drop_data();
-        }
-        scans.push(Some(scan));
+    let survey = Survey::of(&mut drives, now)?;
+    mount_as_found(survey, drives, now, (wall, options))
+}
+
+/// Finds the cache on drives as [`mount`] does, with an index in which everything has room that is there, whatever memory that takes: for
+/// what is done without a server. A smaller index would hide for good what finds no slot in it.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_whole(mut drives: DriveSet, now: Instant, wall: WallMillis) -> Result<CacheVolume, MountError> {
+    let survey = Survey::of(&mut drives, now)?;
+    let options = survey.options();
+    mount_as_found(survey, drives, now, (wall, options))
+}
+
+fn mount_as_found(
+    survey: Survey,
+    mut drives: DriveSet,
+    now: Instant,
+    (wall, options): (WallMillis, Options),
+) -> Result<CacheVolume, MountError> {
+    for place in &survey.agreed.torn {
+        run(&mut drives, now, *place, ZoneIndex(0), Op::Reset)?;
     }
-    let recovered = recover(&agreed, scans, &geometries, (wall, options), &mut recovery);
+    let (recovered, recovery) = survey.recover(wall, options);
     finish_leftovers(&mut drives, now, &recovered)?;
     let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
     volume.make_ready(now, wall);
     Ok(volume)
+}
+
+/// What drives hold, before anything is decided.
+struct Survey {
+    geometries: Vec<Option<Geometry>>,
+    agreed: Agreed,
+    scans: Vec<Option<DriveScan>>,
+    recovery: Recovery,
+}
+
+impl Survey {
+    /// Reads all drives.
+    fn of(drives: &mut DriveSet, now: Instant) -> Result<Survey, MountError> {
+        let geometries = geometries(drives);
+        check_drives(&geometries)?;
+        let agreed = members::agree(drives, now)?;
+        let mut recovery = Recovery::default();
+        let mut scans = Vec::new();
+        for (place, geometry) in geometries.iter().enumerate() {
+            let Some(geometry) = geometry else {
+                scans.push(None);
+                continue;
+            };
+            let mut scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;
+            if !agreed.believed[place] {
+                // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
+                recovery.drives_emptied += 1;
+                scan.drop_data();
+            }
+            scans.push(Some(scan));
+        }
+        Ok(Survey { geometries, agreed, scans, recovery })
+    }
+
+    /// Options by which each record that was found has room in the index, twice over.
+    fn options(&self) -> Options {
+        let records: u64 = self.scans.iter().flatten().map(DriveScan::records).sum();
+        let blocks = self.geometries.iter().flatten().map(Geometry::capacity_blocks);
+        let flash = blocks.sum::<u64>() * BLOCK_BYTES_U64;
+        let object_mean = (flash / (records * 2 + 1)).saturating_sub(7).max(1);
+        Options { memory_bytes: MEMORY_UNBOUNDED, object_mean, ..Options::default() }
+    }
+
+    /// Decides what counts.
+    fn recover(self, wall: WallMillis, options: Options) -> (Recovered, Recovery) {
+        let Survey { geometries, agreed, scans, mut recovery } = self;
+        let recovered = recover(&agreed, scans, &geometries, (wall, options), &mut recovery);
+        (recovered, recovery)
+    }
 }
 
 /// Ends zones that take no more although they could: a drive allows few that are neither empty nor full. The last block of
@@ -307,8 +366,13 @@ fn recover(
         drives.push(scan.drive(base, geometry, (shape, u64::from(epoch) << 40), log));
         base += pages(geometry);
     }
-    let Decision { index, entries } =
-        decide::decide((shape, &agreed.newest.secret), &mut drives, scans, &agreed.newest.cleared, recovery);
+    let Decision { index, entries } = decide::decide(
+        (shape, &agreed.newest.secret),
+        &mut drives,
+        scans,
+        &agreed.newest.clears.below,
+        recovery,
+    );
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,
@@ -316,8 +380,8 @@ fn recover(
         epoch,
     };
     let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.quorum);
-    let cleared = agreed.newest.cleared;
-    Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
+    let clears = agreed.newest.clears;
+    Recovered { identity, options, index, drives, wall: latest, clears, membership, entries }
 }
 
 /// What a check found.
@@ -325,6 +389,8 @@ fn recover(
 pub struct Findings {
     /// What is wrong, in words.
     pub problems: Vec<String>,
+    /// Places without a drive whose contents count.
+    pub absent: Vec<usize>,
     /// Zones with pages.
     pub data_zones: u64,
     /// Zones with journals.
@@ -346,7 +412,7 @@ pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError
     let mut findings = Findings::default();
     for (place, geometry) in geometries.iter().enumerate() {
         let Some(geometry) = geometry.as_ref().filter(|_| agreed.believed[place]) else {
-            findings.problems.push(format!("drive {place} is missing or left out"));
+            findings.absent.push(place);
             continue;
         };
         let scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;

@@ -126,6 +126,8 @@ pub type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
 pub struct Walk {
     /// Place to begin at: 0, or what the walk before says.
     pub from: u64,
+    /// True when keys of all namespaces are told.
+    pub everywhere: bool,
     /// True for the first of a row of walks.
     pub begins: bool,
     /// It goes on at 0 when it comes to the end.
@@ -175,6 +177,12 @@ pub enum Op {
         /// The namespace.
         namespace: Option<Namespace>,
     },
+    /// Everything that is stored in the namespace before a time is gone from then on, as the answer promises durably; at once,
+    /// when it has passed. In place of what was planned for the namespace before.
+    ClearAt {
+        /// The time.
+        at: WallMillis,
+    },
 }
 
 /// A request.
@@ -209,6 +217,19 @@ pub enum Kind {
     Removed,
 }
 
+/// A key that a walk tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Namespace of the key.
+    pub namespace: Namespace,
+    /// The key.
+    pub key: Vec<u8>,
+    /// Bytes of its value.
+    pub value_bytes: u64,
+    /// Time at which it expires.
+    pub expires: Option<WallMillis>,
+}
+
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -225,12 +246,12 @@ pub enum Outcome {
         /// What came of it.
         change: Kind,
     },
-    /// Of a clear.
+    /// Of a clear, or of one that is planned.
     Cleared,
     /// Of a walk.
     Walked {
         /// The keys.
-        keys: Vec<Vec<u8>>,
+        keys: Vec<Told>,
         /// Place to go on at; `None` at the end.
         next: Option<u64>,
     },

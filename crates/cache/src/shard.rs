@@ -9,6 +9,7 @@
 //! entry that hides it is on its way to the journal of its drive; a write waits for all entries that match its key.
 
 mod buffer;
+mod clear;
 mod drive;
 mod eviction;
 mod holding;
@@ -27,15 +28,17 @@ use crate::config::Options;
 use crate::format::NAMESPACES;
 use crate::format::journal::Entry;
 use crate::format::stamp::Life;
+use crate::format::superblock::Clears;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::{Index, PageNumber};
-use crate::request::{Namespace, Reply, Request, RequestId, WallMillis};
+use crate::request::{Namespace, Reply, Request, WallMillis};
 use crate::status::Counters;
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use buffer::Buffer;
+use clear::Clear;
 pub use drive::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
 use eviction::Sweep;
 pub use joining::BayRefusal;
@@ -144,15 +147,6 @@ struct Desk {
     behind: VecDeque<Request>,
 }
 
-/// A clear.
-#[derive(Clone, Copy, Debug)]
-struct Clear {
-    id: RequestId,
-    namespace: Option<Namespace>,
-    /// Version of the superblock that records it, once it is under way.
-    version: Option<u64>,
-}
-
 /// See the module.
 pub struct Shard {
     identity: Identity,
@@ -160,8 +154,7 @@ pub struct Shard {
     index: Index,
     drives: Vec<Drive>,
     clocks: Clocks,
-    /// Sequences below which namespaces hold nothing.
-    cleared: [u64; NAMESPACES],
+    clears: Clears,
     buffer: Buffer,
     memory: Memory,
     gate: Gate,
@@ -187,8 +180,8 @@ pub struct Recovered {
     pub drives: Vec<Drive>,
     /// Latest wall time seen.
     pub wall: WallMillis,
-    /// Sequences below which namespaces hold nothing.
-    pub cleared: [u64; NAMESPACES],
+    /// What was cleared, and will be.
+    pub clears: Clears,
     /// Members.
     pub membership: Membership,
     /// Entries that must be on the media before clients come.
@@ -199,7 +192,7 @@ impl Shard {
     /// The shard of a recovery. It serves once [`Shard::is_ready`].
     #[must_use]
     pub fn new(recovered: Recovered) -> Shard {
-        let Recovered { identity, options, index, drives, wall, cleared, membership, entries } = recovered;
+        let Recovered { identity, options, index, drives, wall, clears, membership, entries } = recovered;
         assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
         let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0, now: Instant(0) };
         let gate = options.gate(index.bytes());
@@ -209,7 +202,7 @@ impl Shard {
             index,
             drives,
             clocks,
-            cleared,
+            clears,
             buffer: Buffer::default(),
             memory: Memory::default(),
             gate,
@@ -250,6 +243,7 @@ impl Shard {
     /// Accepts a request.
     pub fn submit(&mut self, wall: WallMillis, request: Request) {
         self.clocks.wall = self.clocks.wall.max(wall);
+        self.begin_clear_due();
         if self.desk.clear.is_some() {
             self.desk.behind.push_back(request);
         } else {
@@ -301,7 +295,7 @@ impl Shard {
         self.note_budget();
         self.clocks.wall = self.clocks.wall.max(wall);
         self.settle(effects);
-        self.clear_if_due(effects);
+        self.go_on_clearing(effects);
         // A clear that has just begun has superblocks to write, and nothing else would wake anybody for them.
         self.settle(effects);
         self.run_ready(now, effects);

@@ -58,6 +58,42 @@ impl CacheVolume {
         self.drives.replace(DriveIndex::at(place), device);
     }
 
+    /// Judges whether a place may be made for one drive more.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
+        self.shard.may_grow(geometry)
+    }
+
+    /// Makes a place for one drive more, and returns it.
+    ///
+    /// # Panics
+    /// When it may not ([`CacheVolume::may_grow`]).
+    pub fn grow(&mut self, geometry: &Geometry) -> usize {
+        self.shard.grow(geometry);
+        self.drives.grow();
+        self.drives.len() - 1
+    }
+
+    /// Slots of the index, of those that it would have if it were made for the drives that are there now.
+    #[must_use]
+    pub fn index_share(&self) -> f64 {
+        self.shard.index_share()
+    }
+
+    /// True when superblocks say who belongs to the cache.
+    #[must_use]
+    pub fn has_recorded(&self) -> bool {
+        self.shard.membership().is_settled()
+    }
+
+    /// True when no drive takes writes.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.shard.membership().is_frozen()
+    }
+
     /// Takes a drive out of service: what it holds is given up.
     ///
     /// # Errors

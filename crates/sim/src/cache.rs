@@ -14,6 +14,7 @@ mod copies;
 mod ledger;
 mod oracle;
 mod plan;
+mod planned;
 mod rest;
 pub mod scan;
 mod scenarios;

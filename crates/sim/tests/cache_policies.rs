@@ -79,7 +79,10 @@ impl Client {
             let mut outcome = None;
             for reply in replies {
                 match reply.outcome {
-                    Outcome::Walked { keys, next } => self.walked = next.is_none().then_some(keys),
+                    Outcome::Walked { keys, next } => {
+                        let keys = keys.into_iter().map(|told| told.key).collect();
+                        self.walked = next.is_none().then_some(keys);
+                    }
                     other => outcome = Some(other),
                 }
             }
@@ -93,6 +96,7 @@ impl Client {
     fn begin_walk(&mut self) {
         self.submit(Op::Walk(Walk {
             from: 0,
+            everywhere: false,
             begins: true,
             wraps: false,
             idents_max: u64::MAX,

@@ -89,6 +89,12 @@ impl DriveSet {
         self.drives[drive.index()] = Some(device);
     }
 
+    /// Makes a place for one member more, who is missing.
+    pub fn grow(&mut self) {
+        self.drives.push(None);
+        self.in_flight.push(0);
+    }
+
     /// The drives, in order.
     #[must_use]
     pub fn into_inner(self) -> Vec<Option<Box<dyn ZonedDevice>>> {

@@ -29,7 +29,8 @@ record_fields! { BLOCK_BYTES;
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
     CLEARED: 640, 128, "of each namespace: records in pages below this sequence are gone, 8 bytes each";
     ZONES_LOST: 768, 128, "of each member: zones of its drive that were offline when this record was made, 4 bytes each";
-    RESERVED_3: 896, 3200, "zero";
+    PLANNED: 896, 128, "of each namespace: wall time at which everything that was stored before is gone, in milliseconds since 1970, 8 bytes each; zero: none";
+    RESERVED_3: 1024, 3072, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCACHE1";
@@ -66,6 +67,15 @@ impl Member {
     }
 }
 
+/// What of namespaces was cleared, and what will be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clears {
+    /// Sequences below which namespaces hold nothing.
+    pub below: [u64; NAMESPACES],
+    /// Times at which everything is gone that was stored before.
+    pub planned: [Option<WallMillis>; NAMESPACES],
+}
+
 /// A superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -83,8 +93,16 @@ pub struct Superblock {
     pub members: Vec<Member>,
     /// So many of those with [`Standing::Member`] must hold the record for it to count.
     pub quorum: u8,
-    /// Sequences below which namespaces hold nothing.
-    pub cleared: [u64; NAMESPACES],
+    /// What was cleared, and will be.
+    pub clears: Clears,
+}
+
+impl Member {
+    /// In a place that a record does not know yet: nobody.
+    #[must_use]
+    pub fn nobody() -> Member {
+        Member { uuid: [0; 16], standing: Standing::LeftOut, zones_lost: 0 }
+    }
 }
 
 impl Superblock {
@@ -119,8 +137,12 @@ impl Superblock {
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
             put(block, at::ZONES_LOST + 4 * index, &member.zones_lost.to_le_bytes());
         }
-        for (index, cleared) in self.cleared.iter().enumerate() {
-            put(block, at::CLEARED + 8 * index, &cleared.to_le_bytes());
+        for (index, below) in self.clears.below.iter().enumerate() {
+            put(block, at::CLEARED + 8 * index, &below.to_le_bytes());
+        }
+        for (index, planned) in self.clears.planned.iter().enumerate() {
+            let at = planned.map_or(0, |at| at.0);
+            put(block, at::PLANNED + 8 * index, &at.to_le_bytes());
         }
     }
 
@@ -151,7 +173,13 @@ impl Superblock {
             wall: WallMillis(u64_at(block, at::WALL)),
             members,
             quorum: block[at::QUORUM],
-            cleared: std::array::from_fn(|index| u64_at(block, at::CLEARED + 8 * index)),
+            clears: Clears {
+                below: std::array::from_fn(|index| u64_at(block, at::CLEARED + 8 * index)),
+                planned: std::array::from_fn(|index| {
+                    let at = u64_at(block, at::PLANNED + 8 * index);
+                    (at != 0).then_some(WallMillis(at))
+                }),
+            },
         };
         Some((superblock, member))
     }

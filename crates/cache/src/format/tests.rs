@@ -6,7 +6,7 @@ use super::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use super::page::{Packer, PageView, PageWriter, ROOM_BYTES, WHOLE_BYTES_MAX};
 use super::record::{self, RecordHead};
 use super::stamp::{Kind, Life, Stamp};
-use super::superblock::{Member, Standing, Superblock};
+use super::superblock::{Clears, Member, Standing, Superblock};
 use super::*;
 use crate::hash::{FullKey, KeyHash, Shape};
 use crate::request::{Marks, Namespace, Object, WallMillis};
@@ -57,7 +57,12 @@ fn golden_superblock() -> Superblock {
         wall: WallMillis(1_700_000_000_000),
         members: vec![member(1), member(2), member(3)],
         quorum: 1,
-        cleared: std::array::from_fn(|namespace| namespace as u64 * 5),
+        clears: Clears {
+            below: std::array::from_fn(|namespace| namespace as u64 * 5),
+            planned: std::array::from_fn(|namespace| {
+                (namespace % 3 == 1).then_some(WallMillis(1_700_000_000_000 + namespace as u64))
+            }),
+        },
     }
 }
 
@@ -78,8 +83,13 @@ fn golden_directory() -> Vec<DirectoryBlock> {
 fn the_format_does_not_change_unnoticed() {
     let mut block: Block = [0; BLOCK_BYTES];
     let mut found = Vec::new();
-    golden_superblock().encode(1, &mut block);
-    found.push(crc32c(&block));
+    let with_plans = golden_superblock();
+    let mut without = with_plans.clone();
+    without.clears.planned = [None; NAMESPACES];
+    for superblock in [without, with_plans] {
+        superblock.encode(1, &mut block);
+        found.push(crc32c(&block));
+    }
     let shape = Shape::new(1000, 12).unwrap();
     ZoneHeader { role: Role::Journal, shape, wall: WallMillis(5) }.encode(&mut block);
     found.push(crc32c(&block));
@@ -99,8 +109,8 @@ fn the_format_does_not_change_unnoticed() {
     assert_eq!(found, GOLDEN, "{found:#010x?}");
 }
 
-const GOLDEN: [u32; 7] =
-    [0xc96b_a404, 0xa736_cb9e, 0x16bf_1656, 0x65ce_39eb, 0xe1b5_53a4, 0x7150_6e61, 0xd8d9_c100];
+const GOLDEN: [u32; 8] =
+    [0xc96b_a404, 0x37ca_bfe1, 0xa736_cb9e, 0x16bf_1656, 0x65ce_39eb, 0xe1b5_53a4, 0x7150_6e61, 0xd8d9_c100];
 
 #[test]
 fn structures_come_back() {

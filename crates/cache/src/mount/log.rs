@@ -8,7 +8,7 @@ use crate::shard::LogPlace;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Op, Status, ZoneState};
+use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveSet;
 
 /// Records of a log that are looked at: so many, since a drive that missed more is told by the others' newest one.
@@ -23,8 +23,10 @@ pub struct Log {
     pub member: usize,
     /// Where it goes on.
     pub place: LogPlace,
-    /// Nothing was ever written.
+    /// Nothing was ever written, or nothing but a first record that was cut short.
     pub is_blank: bool,
+    /// It was that: its zone is to be reset before another is written.
+    pub is_torn: bool,
     /// A record that cannot be read may be newer than the newest.
     pub is_doubtful: bool,
     /// A record that cannot be read may be any.
@@ -59,6 +61,7 @@ pub fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log
         member: 0,
         place: LogPlace { zone: ZoneIndex(0), end: 0 },
         is_blank: true,
+        is_torn: false,
         is_doubtful: false,
         has_gaps: false,
     };
@@ -72,7 +75,22 @@ pub fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log
         read_zone(drives, now, (place, zone, end), &mut log)?;
     }
     log.forget();
+    if log.records.is_empty() && !log.is_blank && holds_one_block(drives, now, place)? {
+        log = Log { is_blank: true, is_torn: true, is_doubtful: false, has_gaps: false, ..log };
+    }
     Ok(log)
+}
+
+/// True of a drive on which one block was written, the first, and no other: one that joined when the power failed.
+fn holds_one_block(drives: &mut DriveSet, now: Instant, place: usize) -> Result<bool, MountError> {
+    let count = drives.geometry(DriveIndex::at(place)).expect("the caller looked").zones;
+    let report = run(drives, now, place, ZoneIndex(0), Op::Report { count })?.report;
+    let is_empty = |found: &ZoneDescriptor| matches!(found.state, ZoneState::Empty | ZoneState::Offline);
+    let is_first = |found: &ZoneDescriptor| {
+        !matches!(found.state, ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline)
+            && found.write_pointer == 1
+    };
+    Ok(report.split_first().is_some_and(|(first, others)| is_first(first) && others.iter().all(is_empty)))
 }
 
 fn read_zone(

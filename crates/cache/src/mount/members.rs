@@ -3,7 +3,9 @@
 use super::MountError;
 use super::log::{Log, read_log};
 use super::quorum::{Known, Rank};
-use crate::format::superblock::Superblock;
+use crate::format::NAMESPACES;
+use crate::format::superblock::{Member, Superblock};
+use crate::request::WallMillis;
 use crate::shard::LogPlace;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -22,6 +24,8 @@ pub struct Agreed {
     /// So many of these must hold the next record for it to count.
     pub quorum: usize,
     logs: Vec<Option<LogPlace>>,
+    /// Drives that hold nothing but a record that was cut short, in zone 0.
+    pub torn: Vec<usize>,
 }
 
 impl Agreed {
@@ -44,6 +48,7 @@ impl Agreed {
         let mut hasher = SipHasher24::new_with_key(&self.newest.secret);
         hasher.write(&self.newest.members[place].uuid);
         hasher.write_u32(epoch);
+        hasher.write_usize(place);
         let mut uuid = self.newest.members[place].uuid;
         uuid[8..].copy_from_slice(&hasher.finish().to_le_bytes());
         uuid
@@ -56,6 +61,11 @@ pub fn agree(drives: &mut DriveSet, now: Instant) -> Result<Agreed, MountError> 
     for place in 0..drives.len() {
         let is_there = drives.geometry(DriveIndex::at(place)).is_some();
         logs.push(if is_there { Some(read_log(drives, now, place)?) } else { None });
+    }
+    // Records of before a drive was added know fewer places.
+    for record in logs.iter_mut().flatten().flat_map(|log| &mut log.records) {
+        let places = record.members.len().max(drives.len());
+        record.members.resize(places, Member::nobody());
     }
     check_places(&logs)?;
     judge(&logs)
@@ -70,7 +80,7 @@ fn check_places(logs: &[Option<Log>]) -> Result<(), MountError> {
         let Some(newest) = log.newest().filter(|newest| newest.cache == cache) else {
             return Err(MountError::Foreign { place });
         };
-        if newest.members.len() != logs.len() {
+        if log.records.iter().any(|record| record.members.len() > logs.len()) {
             return Err(MountError::NoMajority { present: logs.len(), members: newest.members.len() });
         }
         if log.member != place {
@@ -112,10 +122,31 @@ fn judge(logs: &[Option<Log>]) -> Result<Agreed, MountError> {
         newest.generation = newest.generation.max(other.generation);
         newest.epoch = newest.epoch.max(other.epoch);
         newest.wall = newest.wall.max(other.wall);
-        for (cleared, other) in newest.cleared.iter_mut().zip(&other.cleared) {
-            *cleared = (*cleared).max(*other);
+        for (below, other) in newest.clears.below.iter_mut().zip(&other.clears.below) {
+            *below = (*below).max(*other);
         }
     }
+    newest.clears.planned = planned(&all).ok_or_else(|| {
+        let members = newest.in_use();
+        MountError::NoMajority { present: count(&there), members }
+    })?;
+    let is_torn = |place: &usize| logs[*place].as_ref().is_some_and(|log| log.is_torn);
+    let torn = (0..logs.len()).filter(is_torn).collect();
     let logs = logs.iter().map(|log| log.as_ref().map(|log| log.place)).collect();
-    Ok(Agreed { newest, believed, there, quorum, logs })
+    Ok(Agreed { newest, believed, there, quorum, logs, torn })
+}
+
+/// Times at which namespaces are to be cleared, by the records of which one counts; `None` when two of them name different times
+/// for one. A clear that was done already, or called off, is done once more: a cache may forget.
+fn planned(records: &[&Superblock]) -> Option<[Option<WallMillis>; NAMESPACES]> {
+    let mut planned = [None; NAMESPACES];
+    for record in records {
+        for (planned, own) in planned.iter_mut().zip(&record.clears.planned) {
+            if own.is_some() && planned.is_some() && own != planned {
+                return None;
+            }
+            *planned = planned.or(*own);
+        }
+    }
+    Some(planned)
 }

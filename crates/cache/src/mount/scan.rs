@@ -335,6 +335,15 @@ impl DriveScan {
         self.zones.iter().filter(is_dropped).count() as u64
     }
 
+    /// Records in its pages.
+    pub fn records(&self) -> u64 {
+        let count = |zone: &ZoneScan| match &zone.contents {
+            Contents::Data(records) => records.len() as u64,
+            _ => 0,
+        };
+        self.zones.iter().map(count).sum()
+    }
+
     /// The drive begins empty.
     pub fn drop_data(&mut self) {
         for zone in self.zones.iter_mut().filter(|zone| matches!(zone.contents, Contents::Data(_))) {

@@ -75,7 +75,9 @@ impl Shard {
     fn pick_victims(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
         let coming = own.free_zones() + own.count(ZoneUse::is_leaving);
-        if coming < FREE_WANTED + own.journal_share() {
+        let is_going = own.count(ZoneUse::is_leaving) > 0;
+        let wants_room = coming < FREE_WANTED + own.journal_share();
+        if wants_room || !is_going && self.is_crowded() {
             self.pick_for_room(drive);
         }
         let own = &mut self.drives[drive];

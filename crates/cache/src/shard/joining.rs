@@ -6,13 +6,22 @@
 //! ```
 //! A drive that joins is empty, and has an identity that no record named before: what was in its place is never taken for it.
 //! It holds the record that names it before the others do (`membership.rs`), and takes objects once that is settled.
+//! One that is added has a place behind the others, or that of one that was removed, and is a new drive like any other: a place that no record
+//! knows is nobody's (`mount/members.rs`). The index is the one that was made at the mount, so it may be small for what is added.
 //! Before it may join, the loss of the one before it is recorded, so that no mount believes that one again, and no slot of the
 //! index leads to it any more, for pages are named by their place.
 
 use super::{Drive, Shard};
 use crate::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones, check_drive};
+use crate::format::MEMBERS_MAX;
+use crate::format::superblock::Member;
+use crate::index::{PAGES_MAX, SLOTS};
+use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::device::Geometry;
+
+/// Slots in use, of a hundred, from which on few new objects find one.
+const CROWDED_PERCENT: u64 = 95;
 
 /// Why a drive cannot join, or leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +47,23 @@ pub enum BayRefusal {
         blocks: u32,
         /// Blocks of the drive.
         own: u64,
+    },
+    /// There are as many places as superblocks have room for.
+    NoPlaceLeft {
+        /// Places.
+        places: usize,
+    },
+    /// With the new drive there would be more pages than the index can name.
+    TooManyPages {
+        /// Pages that there would be.
+        pages: u64,
+    },
+    /// With the new drive the index would want more memory than there is.
+    Memory {
+        /// Bytes that index, buffers and copies would need.
+        needed: u64,
+        /// Bytes that they have.
+        given: u64,
     },
     /// The new drive has too few zones, or allows too few active ones.
     TooFewZones {
@@ -69,6 +95,19 @@ impl fmt::Display for BayRefusal {
                     "the new drive has {own} blocks, and its place is made for {blocks}: take one like the others"
                 )
             }
+            BayRefusal::NoPlaceLeft { places } => write!(
+                f,
+                "a cache has up to {places} places for drives, and all are taken: remove one, or replace it by a larger one"
+            ),
+            BayRefusal::TooManyPages { pages } => write!(
+                f,
+                "the drives would have {} GiB; a cache of one shard holds less than 1 TiB: remove a drive, or add a smaller one",
+                (pages * BLOCK_BYTES_U64) >> 30
+            ),
+            BayRefusal::Memory { needed, given } => write!(
+                f,
+                "the index would need {needed} bytes of memory for objects of the mean size, and there are {given}"
+            ),
             BayRefusal::TooFewZones { zones, active } => write!(
                 f,
                 "the new drive has {zones} zones and allows {active} active ones; a cache needs {ZONES_MIN} and \
@@ -117,6 +156,62 @@ impl Shard {
         self.drives[place] = Drive::empty(base, span, geometry);
         self.identity.drives[place] = uuid;
         self.membership.change();
+    }
+
+    /// Pages of all places.
+    fn pages(&self) -> u64 {
+        self.drives.iter().map(|drive| u64::from(drive.span)).sum()
+    }
+
+    /// Judges whether a place may be made for a new drive.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
+        let places = self.drives.len();
+        let pages = self.pages() + geometry.capacity_blocks();
+        let needed = self.options.memory_for(pages * BLOCK_BYTES_U64);
+        let given = self.options.memory_bytes;
+        match () {
+            () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
+            () if !self.membership.is_settled() => Err(BayRefusal::Busy),
+            () if places == MEMBERS_MAX => Err(BayRefusal::NoPlaceLeft { places }),
+            () if check_drive(places, geometry).is_err() => {
+                Err(BayRefusal::TooFewZones { zones: geometry.zones, active: active_zones(geometry) })
+            }
+            () if pages >= PAGES_MAX => Err(BayRefusal::TooManyPages { pages }),
+            () if needed > given => Err(BayRefusal::Memory { needed, given }),
+            () => Ok(()),
+        }
+    }
+
+    /// Makes a place for a drive behind the others, in which there is none yet.
+    ///
+    /// # Panics
+    /// When it may not ([`Shard::may_grow`]).
+    pub fn grow(&mut self, geometry: &Geometry) {
+        let judged = self.may_grow(geometry);
+        assert!(judged.is_ok(), "a place is made: {judged:?}");
+        let base = u32::try_from(self.pages()).expect("pages were judged");
+        let span = u32::try_from(geometry.capacity_blocks()).expect("pages were judged");
+        self.drives.push(Drive::absent(base, span));
+        self.identity.drives.push(Member::nobody().uuid);
+        self.membership.grow();
+    }
+
+    /// Slots of the index, of those that it would have if it were made for the drives that are there now.
+    #[must_use]
+    pub fn index_share(&self) -> f64 {
+        let wanted = self.options.shape(self.pages() * BLOCK_BYTES_U64).buckets();
+        self.index.shape().buckets() as f64 / wanted as f64
+    }
+
+    /// True when the index has fewer slots than drives of this size ask for, since one was added, and is nearly full: what is new would
+    /// find no slot, and room is made for it as if the drives were full.
+    pub(super) fn is_crowded(&self) -> bool {
+        let (used, slots) = (self.index.used(), self.index.shape().buckets() * SLOTS as u64);
+        let is_outgrown = || self.options.shape(self.pages() * BLOCK_BYTES_U64) != self.index.shape();
+        used * 100 >= slots * CROWDED_PERCENT && is_outgrown()
     }
 
     /// Judges whether a drive may be taken out of service.

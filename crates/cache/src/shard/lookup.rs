@@ -229,7 +229,7 @@ impl Shard {
         let Some((head, bytes)) = heads.into_iter().find(|(head, bytes)| head.is_of(bytes, key)) else {
             return Err(Verdict::NotHere);
         };
-        if sequence < self.cleared[usize::from(key.namespace().0)] {
+        if sequence < self.cleared_below(key.namespace()) {
             return Err(Verdict::NotHere);
         }
         let bytes = bytes[..bytes.len().min(head.record_bytes())].to_vec();

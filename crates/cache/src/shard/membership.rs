@@ -89,6 +89,11 @@ impl Membership {
         self.voters[drive]
     }
 
+    /// There is one place more, and nobody in it.
+    pub fn grow(&mut self) {
+        self.voters.push(false);
+    }
+
     /// Something changes that superblocks have to say; returns its version.
     pub fn change(&mut self) -> u64 {
         self.version += 1;
@@ -195,7 +200,7 @@ impl Shard {
             wall: self.clocks.wall,
             quorum: u8::try_from(self.membership.quorum).expect("at most 32 members"),
             members,
-            cleared: self.cleared,
+            clears: self.clears,
         };
         let (waiting, others) = if joining.is_empty() { (others, joining) } else { (joining, others) };
         self.membership.job = Some(Job { version: self.membership.version, superblock, waiting, others });

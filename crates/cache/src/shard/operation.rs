@@ -1,8 +1,9 @@
 //! Operations on keys: one key after the other's, from the request to the answer.
 
 use super::buffer::{Record, weight};
+use super::clear::Clear;
 use super::lookup::Reading;
-use super::{Clear, Effects, Shard};
+use super::{Effects, Shard};
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
@@ -67,11 +68,8 @@ impl Shard {
             Op::Remove { key } => (key, Task::Remove),
             Op::Update { key, decide } => (key, Task::Update(decide)),
             Op::Walk(walk) => return self.accept_walk(id, namespace, walk),
-            Op::Clear { namespace } => {
-                assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
-                self.desk.clear = Some(Clear { id, namespace, version: None });
-                return;
-            }
+            Op::Clear { namespace } => return self.accept_clear(Clear::now(id, namespace)),
+            Op::ClearAt { at } => return self.accept_clear(Clear::at(id, namespace, at, self.clocks.wall)),
         };
         let key = FullKey::new(namespace, &key);
         let (hash, ident) = self.hash_of(&key);
@@ -334,54 +332,6 @@ impl Shard {
                 };
                 operation.pending = 0;
                 self.answer(number, outcome, effects);
-            }
-        }
-    }
-
-    /// Begins or ends a clear.
-    pub(super) fn clear_if_due(&mut self, effects: &mut Effects) {
-        let Some(clear) = self.desk.clear else { return };
-        if !self.desk.operations.is_empty() {
-            return;
-        }
-        let is_meant = |namespace| clear.namespace.is_none_or(|wanted| wanted == namespace);
-        if self.membership.is_frozen() {
-            return self.end_clear(clear, Outcome::Refused(Refusal::NoDrive), effects);
-        }
-        let Some(version) = clear.version else {
-            let sequence = self.next_sequence();
-            for (namespace, cleared) in (0..).zip(&mut self.cleared) {
-                if is_meant(crate::request::Namespace(namespace)) {
-                    *cleared = sequence;
-                }
-            }
-            self.buffer.drop_all(is_meant);
-            self.memory.drop_all(is_meant);
-            let version = Some(self.membership.change());
-            self.desk.clear = Some(Clear { version, ..clear });
-            return;
-        };
-        if !self.membership.has_settled(version) {
-            return;
-        }
-        for zone in self.drives.iter_mut().flat_map(|drive| &mut drive.zones) {
-            for (namespace, live) in (0..).zip(&mut zone.live) {
-                *live = if is_meant(crate::request::Namespace(namespace)) { 0 } else { *live };
-            }
-        }
-        if clear.namespace.is_none() {
-            self.index.clear();
-        }
-        self.end_clear(clear, Outcome::Cleared, effects);
-    }
-
-    fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
-        effects.replies.push(Reply { id: clear.id, outcome });
-        self.desk.clear = None;
-        while let Some(request) = self.desk.behind.pop_front() {
-            self.accept(request);
-            if self.desk.clear.is_some() {
-                break;
             }
         }
     }

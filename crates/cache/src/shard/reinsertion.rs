@@ -219,7 +219,7 @@ impl Shard {
         let (hash, ident) = self.hash_of(&key);
         let first = PageNumber(own.base + collection.zone.0 * own.capacity + page);
         let heat = self.index.heat(ident, first);
-        if heat == 0 || origin < self.cleared[usize::from(key.namespace().0)] {
+        if heat == 0 || origin < self.cleared_below(key.namespace()) {
             return;
         }
         if bytes.len() < head.record_bytes() {

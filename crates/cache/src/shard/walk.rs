@@ -21,7 +21,7 @@ use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Stamp};
 use crate::hash::{FullKey, Ident};
 use crate::index::{PageNumber, Window};
-use crate::request::{self, Namespace, Outcome, Reply, RequestId, WallMillis};
+use crate::request::{self, Namespace, Outcome, Reply, RequestId, Told, WallMillis};
 use base::frame::Frame;
 use std::collections::{BTreeSet, VecDeque};
 use zone::device::{Completion, Op as DeviceOp, Status};
@@ -42,7 +42,7 @@ struct Walk {
     at: u64,
     has_wrapped: bool,
     idents_left: u64,
-    keys: Vec<Vec<u8>>,
+    keys: Vec<Told>,
     /// The first of the batch.
     batch_at: usize,
     keys_bytes: usize,
@@ -52,6 +52,9 @@ struct Walk {
     pages: Vec<PageNumber>,
     reading: usize,
 }
+
+/// Bytes of a value, and when it expires.
+type Facts = (usize, Option<WallMillis>);
 
 /// Walks, of which the first is under way.
 #[derive(Default)]
@@ -76,18 +79,20 @@ impl Walk {
     /// The batch is through. An object that is written anew has two slots for a while, and is told once.
     fn end_batch(&mut self) {
         let mut told = self.keys.split_off(self.batch_at);
-        told.sort_unstable();
-        told.dedup();
+        let name = |told: &Told| (told.namespace, told.key.clone());
+        told.sort_by_cached_key(name);
+        told.dedup_by(|one, other| one.namespace == other.namespace && one.key == other.key);
         self.keys.append(&mut told);
         self.batch_at = self.keys.len();
     }
 
     /// A key of the batch, unless it is not of those that are asked for.
-    fn tell(&mut self, key: &[u8], namespace: Namespace, expires: Option<WallMillis>, wall: WallMillis) {
+    fn tell(&mut self, key: &[u8], namespace: Namespace, wall: WallMillis, (size, expires): Facts) {
         let is_live = expires.is_none_or(|at| at > wall);
-        if namespace == self.namespace && is_live && (self.asked.chosen)(key) {
+        let is_meant = self.asked.everywhere || namespace == self.namespace;
+        if is_meant && is_live && (self.asked.chosen)(key) {
             self.keys_bytes += key.len();
-            self.keys.push(key.to_vec());
+            self.keys.push(Told { namespace, key: key.to_vec(), value_bytes: size as u64, expires });
         }
     }
 }
@@ -182,8 +187,9 @@ impl Shard {
         let is_meant = |record: &&Record| codes.binary_search(&record.ident.code()).is_ok();
         let held = codes.iter().flat_map(|code| self.buffer.held_of(Ident::from_code(*code)));
         for record in self.buffer.on_their_way().filter(is_meant).chain(held) {
-            let (key, expires) = (&record.key, record.object.expires);
-            walk.tell(key.plain(), key.namespace(), expires, self.clocks.wall);
+            let (key, object) = (&record.key, &record.object);
+            let facts = (object.value.len(), object.expires);
+            walk.tell(key.plain(), key.namespace(), self.clocks.wall, facts);
         }
     }
 
@@ -252,13 +258,15 @@ impl Shard {
         let life = self.life(drive, zone);
         let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
         let view = PageView::parse(&frame.data)?;
-        let cleared = self.cleared[usize::from(walk.namespace.0)];
-        for bytes in view.records().filter(|_| stamp.sequence >= cleared) {
+        for bytes in view.records() {
             let Some(head) = RecordHead::parse(bytes) else { continue };
+            if stamp.sequence < self.cleared_below(head.namespace) {
+                continue;
+            }
             let Some(key) = head.key(bytes) else { continue };
             let (_, ident) = self.hash_of(&FullKey::new(head.namespace, key));
             if walk.slots.contains(&(page, ident.code())) {
-                walk.tell(key, head.namespace, head.expires, self.clocks.wall);
+                walk.tell(key, head.namespace, self.clocks.wall, (head.value_bytes, head.expires));
             }
         }
         Some(())

@@ -324,11 +324,11 @@ pub(super) fn meta_debug(key: Vec<u8>, meta: Box<Meta>) -> Asked {
     (Op::Get { key }, form, bytes)
 }
 
-/// flush_all: of the namespace.
-pub(super) fn flush(namespace: cache::request::Namespace, is_quiet: bool) -> Asked {
+/// flush_all: of the namespace, now or later, in place of one that was to come.
+pub(super) fn flush(delay: i32, is_quiet: bool, now: WallMillis) -> Asked {
     let form = saying(move |outcome, _| match outcome {
         Outcome::Refused(refusal) => Said::refused(refusal),
         _ => Said::unless(is_quiet, "OK"),
     });
-    (Op::Clear { namespace: Some(namespace) }, form, 0)
+    (Op::ClearAt { at: end(delay, now).unwrap_or(now) }, form, 0)
 }

@@ -134,6 +134,8 @@ pub enum Request {
     },
     /// flush_all.
     Flush {
+        /// Seconds from now, or a Unix time; now, when it is not positive.
+        delay: i32,
         /// No word.
         is_quiet: bool,
     },
@@ -303,9 +305,8 @@ fn flush(line: &Line<'_>) -> Request {
     let is_quiet = line.is_quiet();
     let count = line.len() - usize::from(is_quiet);
     match (count, signed(line.words.get(1).copied().unwrap_or_default())) {
-        (1, _) => Request::Flush { is_quiet },
-        (2, Some(delay)) if delay <= 0 => Request::Flush { is_quiet },
-        (2, Some(_)) => line.fail("SERVER_ERROR flush_all takes no delay here"),
+        (1, _) => Request::Flush { delay: 0, is_quiet },
+        (2, Some(delay)) => Request::Flush { delay, is_quiet },
         _ => line.fail(BAD_TIME),
     }
 }

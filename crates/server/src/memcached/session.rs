@@ -53,8 +53,8 @@ pub struct Session {
     pub id: u64,
     reader: Reader,
     gets: Option<Gets>,
-    /// A flush that waits for what came before it.
-    flush: Option<bool>,
+    /// A flush that waits for what came before it: its delay, and whether nothing is said of it.
+    flush: Option<(i32, bool)>,
     entries: VecDeque<Entry>,
     /// Sequence of the first entry.
     first: u64,
@@ -107,8 +107,8 @@ impl Session {
             if let Some(pause) = self.pause(key, front) {
                 return (consumed, pause);
             }
-            if let Some(is_quiet) = self.flush.take() {
-                self.send(key, ask::flush(NAMESPACE, is_quiet), front, cache);
+            if let Some((delay, is_quiet)) = self.flush.take() {
+                self.send(key, ask::flush(delay, is_quiet, front.wall), front, cache);
                 self.is_fenced = true;
                 continue;
             }
@@ -158,8 +158,8 @@ impl Session {
                 self.gets = Some(Gets { keys, tells_cas, expiry });
                 return;
             }
-            Request::Flush { is_quiet } => {
-                self.flush = Some(is_quiet);
+            Request::Flush { delay, is_quiet } => {
+                self.flush = Some((delay, is_quiet));
                 self.is_fenced = true;
                 return;
             }

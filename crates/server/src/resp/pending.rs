@@ -5,7 +5,7 @@
 use super::answer::{Answer, Protocol};
 use super::commands::expiry::Left;
 use super::commands::scan;
-use cache::request::{Marks, Object, Outcome, Refusal, WallMillis};
+use cache::request::{Marks, Object, Outcome, Refusal, Told, WallMillis};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -269,7 +269,8 @@ impl Form {
         }
     }
 
-    fn walked(self, keys: Vec<Vec<u8>>, next: Option<u64>) -> Answer {
+    fn walked(self, keys: Vec<Told>, next: Option<u64>) -> Answer {
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(|told| told.key).collect();
         match self {
             Form::Keys => scan::all(keys, next.is_none()),
             Form::Scan => scan::part(keys, next),

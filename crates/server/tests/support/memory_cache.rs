@@ -6,7 +6,7 @@
 use base::random::Random;
 use base::time::Instant;
 use cache::request::{
-    Cache, Change, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, Walk, WallMillis,
+    Cache, Change, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, Told, Walk, WallMillis,
 };
 use std::collections::BTreeMap;
 
@@ -15,6 +15,8 @@ type Place = (Namespace, Vec<u8>);
 /// See the module.
 pub struct MemoryCache {
     objects: BTreeMap<Place, Object>,
+    /// Times at which namespaces are cleared.
+    planned: BTreeMap<Namespace, WallMillis>,
     waiting: Vec<Request>,
     random: Random,
     /// Most requests answered in a turn.
@@ -26,9 +28,9 @@ pub struct MemoryCache {
 impl MemoryCache {
     /// An empty cache; `seed` decides the order of answers.
     pub fn new(seed: u64) -> MemoryCache {
-        let (objects, waiting) = (BTreeMap::new(), Vec::new());
+        let (objects, planned, waiting) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let random = Random::from_seed(seed);
-        MemoryCache { objects, waiting, random, answers_per_turn: 4, is_read_only: false }
+        MemoryCache { objects, planned, waiting, random, answers_per_turn: 4, is_read_only: false }
     }
 
     /// The first request that nobody has to answer before the chosen one.
@@ -88,15 +90,34 @@ impl MemoryCache {
                 self.objects.retain(|place, _| namespace.is_some_and(|namespace| place.0 != namespace));
                 Outcome::Cleared
             }
+            Op::ClearAt { at } => {
+                self.planned.insert(namespace, at);
+                self.clear_due(wall);
+                Outcome::Cleared
+            }
         }
     }
 }
 
 impl MemoryCache {
+    /// Clears what is due.
+    fn clear_due(&mut self, wall: WallMillis) {
+        let due = self.planned.extract_if(.., |_, at| *at <= wall);
+        for (namespace, _) in due {
+            self.objects.retain(|place, _| place.0 != namespace);
+        }
+    }
+
     /// Keys in their order, from the one whose number is `from` on.
     fn walk(&mut self, namespace: Namespace, walk: &Walk, wall: WallMillis) -> Outcome {
-        let mut keys: Vec<Vec<u8>> =
-            self.objects.keys().filter(|place| place.0 == namespace).map(|place| place.1.clone()).collect();
+        let own = self.objects.iter().filter(|(place, _)| place.0 == namespace);
+        let told = |(place, object): (&Place, &Object)| Told {
+            namespace,
+            key: place.1.clone(),
+            value_bytes: object.value.len() as u64,
+            expires: object.expires,
+        };
+        let mut keys: Vec<Told> = own.map(told).collect();
         let from = usize::try_from(walk.from).unwrap_or(usize::MAX).min(keys.len());
         if walk.wraps {
             keys.rotate_left(from);
@@ -106,7 +127,9 @@ impl MemoryCache {
         let count = usize::try_from(walk.idents_max).unwrap_or(usize::MAX).min(keys.len());
         let rest = keys.split_off(count);
         let next = walk.from + u64::try_from(count).expect("memory has less than 2^64 bytes");
-        keys.retain(|key| self.live(&(namespace, key.clone()), wall).is_some() && (walk.chosen)(key));
+        keys.retain(|told| {
+            self.live(&(namespace, told.key.clone()), wall).is_some() && (walk.chosen)(&told.key)
+        });
         Outcome::Walked { keys, next: (!rest.is_empty()).then_some(next) }
     }
 }
@@ -116,7 +139,7 @@ fn place(request: &Request) -> Option<(Namespace, &[u8])> {
         Op::Get { key } | Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. } => {
             Some((request.namespace, key))
         }
-        Op::Walk(_) | Op::Clear { .. } => None,
+        Op::Walk(_) | Op::Clear { .. } | Op::ClearAt { .. } => None,
     }
 }
 
@@ -126,6 +149,7 @@ impl Cache for MemoryCache {
     }
 
     fn turn(&mut self, _: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
+        self.clear_due(wall);
         for _ in 0..self.answers_per_turn.min(self.waiting.len()) {
             let index = self.next();
             let request = self.waiting.remove(index);

@@ -4,6 +4,9 @@ use super::plan::{Plan, draw_object_mean};
 use crate::step::{At, Kind};
 use base::random::Random;
 
+/// Places that are made for drives at most, behind those of the plan.
+pub(super) const ADDED_MAX: usize = 3;
+
 /// Keys of clients.
 pub(super) const KEYS: usize = 24;
 
@@ -91,6 +94,13 @@ pub enum Act {
     Clear {
         /// The key; `None` is all namespaces.
         key: Option<usize>,
+    },
+    /// A client plans a clear of the namespace of a key.
+    ClearAt {
+        /// The key.
+        key: usize,
+        /// Milliseconds from now; at once, when there are none.
+        after: u64,
     },
     /// Time passes, in nanoseconds, or until so many events have happened.
     Wait {
@@ -201,8 +211,32 @@ pub enum Act {
     TakeOut(usize),
     /// An operator puts an empty drive in the place of one that is out of service, if he may.
     Join(usize),
+    /// An operator removes a drive for good, if he may.
+    GiveUp(usize),
+    /// An operator adds a drive, in the place of one that was removed or behind the others, if he may.
+    AddDrive {
+        /// It joins; else the process ends when the drive has been named, and before any superblock knows of it.
+        joins: bool,
+    },
+    /// Drives that were removed are there again at the next mount, with what they hold.
+    PlugIn,
     /// The next mount has an index for objects of this many bytes.
     Resize(u64),
+}
+
+impl Act {
+    /// True of what clients ask for.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(
+            self,
+            Act::Get(_)
+                | Act::Set { .. }
+                | Act::Remove(_)
+                | Act::Update { .. }
+                | Act::Clear { .. }
+                | Act::ClearAt { .. }
+        )
+    }
 }
 
 /// Faults that a run may have: most runs have few of them, so that those that are on meet often.
@@ -269,6 +303,8 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     add_scans(plan, &mut acts);
     add_pressure(plan, &mut acts);
     add_operator(plan, &mut acts);
+    add_planned(plan, &mut acts);
+    add_growth(plan, &mut acts);
     acts
 }
 
@@ -287,6 +323,50 @@ fn add_operator(plan: &Plan, acts: &mut Vec<Act>) {
             let drive = random.index(plan.drives);
             acts.push(if random.chance(1, 3) { Act::TakeOut(drive) } else { Act::Join(drive) });
         }
+    }
+}
+
+/// Clears that are planned for a time, among the acts of one run in four, drawn from a stream of their own.
+fn add_planned(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4ea7);
+    if !random.chance(1, 4) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let (every, latest) = (2 + random.below(40), 1 + random.below(80));
+    for act in others {
+        acts.push(act);
+        if random.chance(1, every) {
+            acts.push(Act::ClearAt { key: random.index(2), after: random.below(latest) });
+        }
+    }
+}
+
+/// An operator who adds and removes drives, among the acts of one run in six, drawn from a stream of his own; what he does may be cut
+/// short at any command.
+fn add_growth(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e1d);
+    if !random.chance(1, 6) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let every = 3 + random.below(40);
+    let (cuts, plugs) = (random.chance(1, 2), random.chance(1, 3));
+    for act in others {
+        acts.push(act);
+        if !random.chance(1, every) {
+            continue;
+        }
+        if cuts && random.chance(1, 3) {
+            let kinds = [Kind::Superblock, Kind::Superblock, Kind::Any, Kind::Reset, Kind::Flush];
+            acts.push(Act::StopAt { power: random.chance(1, 2), at: moment(&mut random, &kinds) });
+        }
+        acts.push(match random.below(8) {
+            0..3 => Act::GiveUp(random.index(plan.drives + ADDED_MAX)),
+            3 if plugs => Act::PlugIn,
+            4 => Act::AddDrive { joins: false },
+            _ => Act::AddDrive { joins: true },
+        });
     }
 }
 

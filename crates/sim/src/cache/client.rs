@@ -25,6 +25,10 @@ pub(super) enum Asked {
     Remove(u64),
     Update(u64),
     Clear(Option<Namespace>),
+    /// Of the namespace of the key, at once or later.
+    ClearAt {
+        now: bool,
+    },
     /// Of the namespace of the key.
     Scan,
 }
@@ -60,6 +64,16 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// Number of the request that was asked for last.
+    pub fn last_id(&self) -> u64 {
+        self.next
+    }
+
+    /// Number of the one that comes next.
+    pub fn next_id(&self) -> u64 {
+        self.next + 1
+    }
+
     /// The process has ended.
     pub fn forget(&mut self) {
         self.pending.clear();
@@ -154,11 +168,19 @@ impl World {
         self.ask(key, Asked::Update(version), Op::Update { key: name, decide: Box::new(decide) })
     }
 
-    pub(super) fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
+    /// Waits until a client may ask for something; false when the power is off.
+    pub(super) fn make_room(&mut self) -> Result<bool, Failure> {
         while self.desk.pending.len() >= self.plan.depth {
             if !self.step("a client")? {
-                return Ok(());
+                return Ok(false);
             }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
+        if !self.make_room()? {
+            return Ok(());
         }
         self.desk.next += 1;
         let id = self.desk.next;
@@ -188,6 +210,7 @@ impl World {
                     }
                 }
             }
+            Asked::ClearAt { .. } => self.forgive_namespace(name_of(key).0),
         }
     }
 
@@ -218,7 +241,7 @@ impl World {
 
     /// A block of a drive, as it is on the media.
     fn any_block(&mut self) -> Vec<u8> {
-        let drive = self.random.index(self.plan.drives);
+        let drive = self.random.index(self.places());
         let zone = ZoneIndex(u32::try_from(self.random.below(u64::from(self.plan.zones))).expect("a u32"));
         let mut rack = self.rack.lock();
         let written = rack.drives[drive].media().zone(zone).write_pointer;
@@ -265,6 +288,7 @@ impl World {
             self.note(&told("is refused", 0));
             return self.judge_refusal(&pending, refusal);
         }
+        self.confirm_times(id, key);
         match (asked, outcome) {
             (Asked::Get, Outcome::Found(Some(object))) => {
                 let version = self.saw(key, &object, self.clock.latest)?;
@@ -304,6 +328,17 @@ impl World {
                         self.oracle.acknowledge(other, *begun);
                         self.ledger.forgive(other);
                     }
+                }
+            }
+            (Asked::ClearAt { now }, Outcome::Cleared) => {
+                self.note(&told(if now { "cleared" } else { "planned" }, 0));
+                let (namespace, _) = name_of(key);
+                self.planned.acknowledge(namespace, id);
+                if now {
+                    for other in (0..KEYS).filter(|other| name_of(*other).0 == namespace) {
+                        self.oracle.acknowledge(other, begun[other]);
+                    }
+                    self.forgive_namespace(namespace);
                 }
             }
             (asked, outcome) => {
@@ -371,7 +406,8 @@ impl World {
         let changes = |pending: &Pending| match pending.asked {
             Asked::Scan => false,
             Asked::Get => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
-            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) | Asked::Clear(_) => true,
+            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => true,
+            Asked::Clear(_) | Asked::ClearAt { .. } => true,
         };
         let others = self.desk.pending.values().filter(|pending| pending.key != key);
         others.filter(|pending| changes(pending)).any(|pending| self.ledger.are_mates(pending.key, key))

@@ -5,9 +5,10 @@ use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Cache, Object, Op, Outcome, Request, RequestId, WallMillis};
-use ::cache::{CacheVolume, Status, check, mount};
+use ::cache::{CacheVolume, Status, check, list, mount};
 use base::time::{Instant, Nanos};
 use drive::emulated::EmulatedDrive;
+use std::collections::BTreeSet;
 use zone::device::ZonedDevice;
 use zone::drives::DriveSet;
 
@@ -24,6 +25,8 @@ pub(super) struct Read {
     pub has_removed: bool,
     /// What a check found wrong.
     pub problems: Vec<String>,
+    /// Places in which a check found no drive that counts.
+    pub absent: usize,
     /// The drives, after the mount.
     pub drives: DriveSet,
 }
@@ -32,6 +35,7 @@ impl World {
     /// Copies of some drives; the others are missing.
     pub(super) fn copy(&self, present: &[usize]) -> DriveSet {
         let rack = self.rack.lock();
+        let places = rack.drives.len();
         let device = |drive: usize| -> Option<Box<dyn ZonedDevice>> {
             if !present.contains(&drive) {
                 return None;
@@ -39,13 +43,15 @@ impl World {
             let media = rack.drives[drive].media().heap_snapshot().expect("media in memory");
             Some(Box::new(EmulatedDrive::from_heap(media).expect("media of a drive")))
         };
-        DriveSet::new((0..self.plan.drives).map(device).collect())
+        DriveSet::new((0..places).map(device).collect())
     }
 
     /// Mounts copies and reads every key; `None` when the mount is refused. What is found is held against the oracle.
     pub(super) fn read_copy(&mut self, mut drives: DriveSet, what: &str) -> Result<Option<Read>, Failure> {
+        self.pass_times();
         let wall = WallMillis(self.clock.latest);
         let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
+        let told = self.listed(&mut drives, wall, what)?;
         let Ok(mut volume) = mount(drives, Instant(0), wall, self.plan.options()) else { return Ok(None) };
         // Reading removes what has expired.
         let status = volume.status();
@@ -54,12 +60,42 @@ impl World {
             if let Some(object) = object {
                 let judged = self.oracle.judge(key, object, wall.0);
                 judged.map_err(|failure| Failure::new(format!("{what}: {}", failure.what)))?;
+                if !told.contains(&key) {
+                    return Err(Failure::new(format!(
+                        "{what}: key {key} is found, and a list does not tell it"
+                    )));
+                }
             }
         }
         self.tally.copies += 1;
-        let problems = findings.problems;
+        let (problems, absent) = (findings.problems, findings.absent.len());
         let has_removed = volume.status().counters.expired > 0;
-        Ok(Some(Read { objects, status, has_removed, problems, drives: volume.into_drives() }))
+        Ok(Some(Read { objects, status, has_removed, problems, absent, drives: volume.into_drives() }))
+    }
+}
+
+impl World {
+    /// Keys that a list of media tells, which changes nothing. What is told may be there.
+    fn listed(
+        &self,
+        drives: &mut DriveSet,
+        wall: WallMillis,
+        what: &str,
+    ) -> Result<BTreeSet<usize>, Failure> {
+        let mut all = Vec::new();
+        let listed = list(drives, Instant(0), wall, &mut |told| all.push(told));
+        let mut keys = BTreeSet::new();
+        for told in all.iter().filter(|_| listed.is_ok()) {
+            let key = (0..KEYS).find(|key| name_of(*key) == (told.namespace, told.key.clone()));
+            let is_right = |key: usize| self.oracle.may_exist(key, wall.0) && self.oracle.was_ever(key, told);
+            match key.filter(|key| is_right(*key)) {
+                Some(key) => keys.insert(key),
+                None => {
+                    return Err(Failure::new(format!("{what}: a list tells {told:?}, which is not there")));
+                }
+            };
+        }
+        Ok(keys)
     }
 }
 

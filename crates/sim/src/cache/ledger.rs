@@ -106,6 +106,13 @@ impl Ledger {
         self.owed[key] = None;
     }
 
+    /// Something other than clients has taken a key away: neither what is there nor what is on its way is owed.
+    pub fn take_away(&mut self, key: usize) {
+        self.writes += 1;
+        self.disturbed[key] = self.writes;
+        self.owed[key] = None;
+    }
+
     /// True when nothing has come since a moment that costs a key, but for what is done to itself.
     pub fn is_calm(&self, key: usize, since: &Since, counters: &Counters) -> bool {
         since.marks == Marks::of(counters) && self.disturbed[key] <= since.writes

@@ -9,7 +9,7 @@
 use super::act::KEYS;
 use crate::tally::Failure;
 use ::cache::hash::FullKey;
-use ::cache::request::{Namespace, Object};
+use ::cache::request::{Namespace, Object, Told};
 use std::collections::BTreeMap;
 
 /// Namespace and name of a key.
@@ -127,6 +127,13 @@ impl Oracle {
         let found = known.versions.range(known.floor..=last.max(known.floor));
         let mut objects = found.filter_map(|(_, object)| object.as_ref());
         objects.any(|object| object.expires.is_some_and(|at| at.0 <= wall))
+    }
+
+    /// True when some version of a key has the size and the end that a walk tells.
+    pub fn was_ever(&self, key: usize, told: &Told) -> bool {
+        let is_it =
+            |object: &Object| object.value.len() as u64 == told.value_bytes && object.expires == told.expires;
+        self.keys[key].versions.values().flatten().any(is_it)
     }
 
     /// True when an object may be there at `wall`.

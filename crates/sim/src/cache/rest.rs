@@ -84,7 +84,7 @@ impl World {
     /// Writes are refused only when so many drives are lost.
     fn check_membership(&self) -> Result<(), Failure> {
         let status = self.mounted().status();
-        let lost = self.plan.drives - status.drives;
+        let lost = self.members().saturating_sub(status.drives);
         if (status.frozen || lost > 0) && !self.may_freeze() {
             return Err(Failure::new(format!("{lost} drives were given up without a cause: {status:?}")));
         }
@@ -131,8 +131,9 @@ impl World {
     /// Copies of the drives, mounted anew, hold what the cache holds, and nothing stale whichever drive is lost.
     fn check_copies(&mut self) -> Result<(), Failure> {
         let is_whole = !self.may_freeze();
-        let present: Vec<usize> =
-            (0..self.plan.drives).filter(|drive| self.mounted().shard().drives()[*drive].up).collect();
+        let present: Vec<usize> = (0..self.mounted().shard().drives().len())
+            .filter(|drive| self.mounted().shard().drives()[*drive].up)
+            .collect();
         let copy = self.copy(&present);
         let Some(first) = self.read_copy(copy, "a copy")? else {
             return if is_whole { Err(Failure::new("a copy of all drives is refused")) } else { Ok(()) };
@@ -157,6 +158,9 @@ impl World {
     /// The index of a copy is that of the cache, where nothing had to be hidden.
     fn check_recovered(&self, copy: &super::copies::Read) -> Result<(), Failure> {
         let (own, found) = (self.mounted().status(), copy.status);
+        if copy.absent != self.places() - own.drives {
+            return Err(Failure::new(format!("check: {} drives are not there", copy.absent)));
+        }
         if !copy.problems.is_empty() {
             return Err(Failure::new(format!("check: {}", copy.problems.join("; "))));
         }

@@ -10,7 +10,7 @@ use super::ledger::Since;
 use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
-use ::cache::request::{Op, Walk};
+use ::cache::request::{Op, Told, Walk};
 use std::collections::BTreeSet;
 
 /// A scan under way.
@@ -26,11 +26,21 @@ pub(super) struct Scan {
     possible: [bool; KEYS],
 }
 
+impl Scan {
+    /// Keys may be gone that would have to be told.
+    pub fn unsettle(&mut self) {
+        self.firm = [false; KEYS];
+    }
+}
+
 impl World {
     /// A client goes on with its scan, or begins one.
     pub(super) fn scan(&mut self, key: usize, count: u64) -> Result<(), Failure> {
         let (namespace, _) = name_of(key);
         let place = usize::from(namespace.0);
+        if !self.prepare()? {
+            return Ok(());
+        }
         let begins = self.scans[place].is_none();
         if begins {
             self.scans[place] = Some(self.begin_scan(place));
@@ -41,6 +51,7 @@ impl World {
         (scan.is_asked, scan.possible) = (true, possible);
         let walk = Walk {
             from: scan.at,
+            everywhere: false,
             begins,
             wraps: false,
             idents_max: count,
@@ -79,14 +90,14 @@ impl World {
         let stays = match op {
             Op::Set { object, .. } => object.expires.is_none(),
             Op::Get { .. } | Op::Walk(_) => true,
-            Op::Remove { .. } | Op::Update { .. } | Op::Clear { .. } => false,
+            Op::Remove { .. } | Op::Update { .. } | Op::Clear { .. } | Op::ClearAt { .. } => false,
         };
         if stays {
             return;
         }
         for scan in self.scans.iter_mut().flatten() {
             match asked {
-                Asked::Clear(_) => scan.firm = [false; KEYS],
+                Asked::Clear(_) | Asked::ClearAt { .. } => scan.unsettle(),
                 _ => scan.firm[key] = false,
             }
         }
@@ -96,22 +107,29 @@ impl World {
     pub(super) fn scanned(
         &mut self,
         pending: &Pending,
-        keys: &[Vec<u8>],
+        told: &[Told],
         next: Option<u64>,
     ) -> Result<(), Failure> {
         let (namespace, _) = name_of(pending.key);
         let place = usize::from(namespace.0);
         let mut scan = self.scans[place].take().ok_or_else(|| Failure::new("nobody scans"))?;
         scan.is_asked = false;
-        if BTreeSet::from_iter(keys).len() < keys.len() {
+        let keys = || told.iter().map(|told| &told.key);
+        if BTreeSet::from_iter(keys()).len() < told.len() {
             return Err(Failure::new("a step of a scan tells a key twice"));
         }
-        for name in keys {
+        for told in told {
+            let name = &told.key;
             let known = (0..KEYS).find(|key| name_of(*key) == (namespace, name.clone()));
             let key = known.ok_or_else(|| Failure::new("a key is told that was never stored"))?;
             let is_newer = self.oracle.begun(key) > pending.begun[key];
             if !(scan.possible[key] || is_newer || self.oracle.may_exist(key, pending.wall)) {
                 return Err(Failure::new(format!("key {key} is told by a scan and was not there")));
+            }
+            if !self.oracle.was_ever(key, told) {
+                return Err(Failure::new(format!(
+                    "key {key} is told by a scan with {told:?}, which it never was"
+                )));
             }
             scan.seen[key] = true;
         }

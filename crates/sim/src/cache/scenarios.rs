@@ -83,6 +83,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("unacknowledged-expires-with-its-mates", unacknowledged_expires()),
         ("torn-header-of-a-life-that-is-over", torn_header()),
         ("media-know-a-later-time", later_time()),
+        ("clear-comes-after-a-crash", planned_clear()),
+        ("clear-at-once-calls-off", clear_called_off()),
     ]
 }
 
@@ -271,4 +273,39 @@ fn expired_on_dying_drive() -> Run {
         Act::Stop { power: true, cut: None },
     ];
     Run { plan, acts }
+}
+
+/// A clear that was planned comes in a later life than it was asked for, and what is asked then is asked after it.
+fn planned_clear() -> Run {
+    let acts = vec![
+        store(0),
+        store(1),
+        Act::Rest,
+        Act::ClearAt { key: 0, after: 200 },
+        Act::Drain,
+        Act::Stop { power: true, cut: None },
+        Act::ReadAll,
+        Act::SetClock(300),
+        Act::Get(0),
+        Act::ReadAll,
+        Act::Rest,
+    ];
+    Run { plan: plan(), acts }
+}
+
+/// A clear at once leaves none to come: what is stored after it stays.
+fn clear_called_off() -> Run {
+    let acts = vec![
+        store(0),
+        Act::ClearAt { key: 0, after: 200 },
+        Act::Drain,
+        Act::ClearAt { key: 0, after: 0 },
+        Act::Drain,
+        store(0),
+        Act::Rest,
+        Act::SetClock(300),
+        Act::ReadAll,
+        Act::Rest,
+    ];
+    Run { plan: plan(), acts }
 }

@@ -40,6 +40,14 @@ pub struct Tally {
     pub faults: u64,
     /// Drives that joined in service.
     pub joins: u64,
+    /// Drives that were removed for good.
+    pub removals: u64,
+    /// Drives that were added.
+    pub additions: u64,
+    /// Clears that were planned for a time.
+    pub clears_planned: u64,
+    /// Keys that had to be gone when such a time had come.
+    pub clears_confirmed: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
@@ -67,6 +75,10 @@ impl Counts for Tally {
         self.evictions += other.evictions;
         self.faults += other.faults;
         self.joins += other.joins;
+        self.removals += other.removals;
+        self.additions += other.additions;
+        self.clears_planned += other.clears_planned;
+        self.clears_confirmed += other.clears_confirmed;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.events += other.events;

@@ -1,11 +1,12 @@
 //! World of a run: the rack of drives, the cache on it, its clients, and the ends and beginnings of its lives.
 
 use super::Tally;
-use super::act::{Act, Moment};
+use super::act::{ADDED_MAX, Act, Moment};
 use super::client::Desk;
 use super::ledger::Ledger;
 use super::oracle::Oracle;
 use super::plan::Plan;
+use super::planned::Planned;
 use super::scan::Scan;
 use crate::acted::Outcome;
 use crate::drive::Drive;
@@ -79,6 +80,10 @@ pub(super) struct Bays {
     pub blamed: BTreeSet<usize>,
     /// Drives whose media were damaged.
     pub spoilt: BTreeSet<usize>,
+    /// Removed: their places are free, and what they held is in the rack.
+    free: BTreeSet<usize>,
+    /// They are there again at the next mount.
+    plugs_in: bool,
     /// A drive was exchanged for an empty one, or damaged: what it knew of the members may be lost.
     has_lost: bool,
 }
@@ -94,6 +99,7 @@ pub struct World {
     pub(super) ledger: Ledger,
     pub(super) desk: Desk,
     pub(super) scans: [Option<Scan>; 2],
+    pub(super) planned: Planned,
     pub(super) random: Random,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
@@ -118,6 +124,7 @@ impl World {
             ledger: Ledger::new(SECRET),
             desk: Desk::default(),
             scans: [None, None],
+            planned: Planned::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             spares_caches: false,
             tally: Tally::default(),
@@ -160,18 +167,34 @@ impl World {
     }
 
     fn drive_set(&self) -> DriveSet {
-        let device = |drive| (!self.bays.away.contains(&drive)).then(|| self.rack.device(drive));
-        DriveSet::new((0..self.plan.drives).map(device).collect())
+        let is_there = |drive: &usize| !self.bays.away.contains(drive) && !self.bays.free.contains(drive);
+        let device = |drive| is_there(&drive).then(|| self.rack.device(drive));
+        DriveSet::new((0..self.places()).map(device).collect())
+    }
+
+    /// Places for drives, free or not.
+    pub(super) fn places(&self) -> usize {
+        self.rack.lock().drives.len()
+    }
+
+    /// Places of the cache that is mounted from which a drive was not removed.
+    pub(super) fn members(&self) -> usize {
+        let places = self.mounted().shard().drives().len();
+        (0..places).filter(|place| !self.bays.free.contains(place)).count()
     }
 
     /// Does an act; false when nothing can follow.
     pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        if act.is_of_client() && !self.prepare()? {
+            return self.after_act();
+        }
         match *act {
             Act::Get(key) => self.get(key)?,
             Act::Set { key, bytes, filler, expiry } => self.set(key, bytes, filler, expiry)?,
             Act::Remove(key) => self.remove(key)?,
             Act::Update { key, change, bytes } => self.update(key, change, bytes)?,
             Act::Clear { key } => self.clear(key)?,
+            Act::ClearAt { key, after } => self.clear_at(key, after)?,
             Act::Wait { nanos, events } => self.wait(nanos, events)?,
             Act::SetClock(by) => self.clock.set += by,
             Act::Scan { key, count } => self.scan(key, count)?,
@@ -195,6 +218,9 @@ impl World {
             }
             Act::TakeOut(drive) => self.take_out(drive)?,
             Act::Join(drive) => self.join(drive),
+            Act::GiveUp(drive) => self.give_up_drive(drive)?,
+            Act::AddDrive { joins } => return self.add_drive(joins),
+            Act::PlugIn => self.bays.plugs_in = true,
             Act::Resize(object_mean) => self.plan.object_mean = object_mean,
             _ => self.break_drive(act),
         }
@@ -215,7 +241,7 @@ impl World {
     }
 
     fn lose(&mut self, drive: usize, of: impl Fn(&mut Bays) -> &mut BTreeSet<usize>) {
-        if drive < self.plan.drives {
+        if drive < self.places() {
             of(&mut self.bays).insert(drive);
             self.tally.faults += 1;
         }
@@ -237,22 +263,92 @@ impl World {
     /// An operator puts an empty drive in the place of one that is out of service.
     fn join(&mut self, drive: usize) {
         let geometry = self.plan.geometry();
-        if self.volume().may_join(drive, &geometry).is_err() {
+        if self.volume().may_join(drive, &geometry).is_err() || self.bays.free.contains(&drive) {
             return;
         }
+        let uuid = self.put_new(drive);
+        let device = self.rack.device(drive);
+        self.volume().join(drive, device, uuid);
+    }
+
+    /// A new drive is in a place of the rack; its identity.
+    fn put_new(&mut self, drive: usize) -> [u8; 16] {
         self.tally.joins += 1;
         let count = u8::try_from(self.tally.joins).expect("few drives join in a run");
         let uuid = [[200; 8], [count; 8]].concat().try_into().expect("16 bytes");
         let new = new_drive(&self.plan, &self.plan.latency(), uuid, drive);
-        {
-            let mut rack = self.rack.lock();
+        let mut rack = self.rack.lock();
+        if drive == rack.drives.len() {
+            rack.drives.push(new);
+        } else {
             rack.drives[drive] = new;
-            rack.power.disarm(drive);
-            rack.trace.remark(|| format!("drive {drive} joins"));
         }
+        rack.power.disarm(drive);
+        rack.trace.remark(|| format!("drive {drive} is new"));
         self.bays.away.remove(&drive);
-        let device = self.rack.device(drive);
-        self.volume().join(drive, device, uuid);
+        self.bays.free.remove(&drive);
+        uuid
+    }
+
+    /// An operator removes a drive: its place is free once superblocks say that it is left out.
+    fn give_up_drive(&mut self, drive: usize) -> Result<(), Failure> {
+        let was_blamed = self.may_freeze();
+        if self.volume().take_out(drive).is_err() {
+            return Ok(());
+        }
+        self.bays.blamed.insert(drive);
+        self.turn()?;
+        while !self.mounted().has_recorded() && !self.mounted().is_frozen() {
+            if !self.step("an operator")? {
+                return Ok(());
+            }
+        }
+        if self.mounted().is_frozen() {
+            return match was_blamed || self.rack.lock().power.is_off() {
+                true => Ok(()),
+                false => {
+                    Err(Failure::new(format!("drive {drive} was removed, and the cache takes no writes")))
+                }
+            };
+        }
+        self.tally.removals += 1;
+        if !was_blamed {
+            // Those that are left are all of them.
+            self.bays.blamed.clear();
+        }
+        self.bays.free.insert(drive);
+        Ok(())
+    }
+
+    /// An operator adds a drive; false when nothing can follow.
+    fn add_drive(&mut self, joins: bool) -> Result<bool, Failure> {
+        let places = self.places();
+        if self.mounted().shard().drives().len() < places {
+            return self.after_act();
+        }
+        let geometry = self.plan.geometry();
+        let free = self.bays.free.first().copied();
+        let is_possible = match free {
+            Some(place) => self.volume().may_join(place, &geometry).is_ok(),
+            None => places < self.plan.drives + ADDED_MAX && self.volume().may_grow(&geometry).is_ok(),
+        };
+        if !is_possible {
+            return self.after_act();
+        }
+        let place = free.unwrap_or(places);
+        let uuid = self.put_new(place);
+        self.tally.additions += 1;
+        if !joins {
+            self.stop(false)?;
+            return self.mount(None);
+        }
+        if free.is_none() {
+            let made = self.volume().grow(&geometry);
+            assert!(made == place, "places are numbered alike");
+        }
+        let device = self.rack.device(place);
+        self.volume().join(place, device, uuid);
+        self.after_act()
     }
 
     /// A fault of a drive, in service.
@@ -269,7 +365,7 @@ impl World {
         else {
             unreachable!("other acts were done")
         };
-        if drive >= self.plan.drives {
+        if drive >= self.places() {
             return;
         }
         let mut rack = self.rack.lock();
@@ -319,6 +415,7 @@ impl World {
                 return Ok(());
             }
             let mut replies = Vec::new();
+            self.pass_times();
             let (now, wall) = (self.clock.now, self.clock.tell());
             let has_moved = self.volume().turn(now, wall, &mut replies);
             self.note_decisions()?;
@@ -388,6 +485,9 @@ impl World {
             if self.rack.lock().power.is_off() {
                 return Ok(());
             }
+            if !self.prepare()? {
+                return Ok(());
+            }
             self.get(key)?;
         }
         self.drain()
@@ -424,6 +524,7 @@ impl World {
         let pending: Vec<_> = self.desk.pending.values().map(|open| (open.key, open.asked)).collect();
         pending.into_iter().for_each(|(key, asked)| self.give_up(key, asked));
         self.desk.forget();
+        self.doubt_times();
         self.scans = [None, None];
         self.ledger.stop(&counters, power && self.plan.is_volatile);
         drop(volume);
@@ -482,6 +583,9 @@ impl World {
 
     /// Drives are exchanged, and those that died are there again.
     fn exchange(&mut self) {
+        if std::mem::take(&mut self.bays.plugs_in) {
+            self.bays.free.clear();
+        }
         let blank = std::mem::take(&mut self.bays.blank);
         let latency = self.plan.latency();
         let mut rack = self.rack.lock();
@@ -502,7 +606,7 @@ impl World {
 
     /// A mount without a drive that no client ever hears of.
     fn try_without(&mut self, without: usize, cut: Moment) {
-        if self.plan.drives == 1 || without >= self.plan.drives {
+        if self.places() == 1 || without >= self.places() {
             return;
         }
         let away = std::mem::replace(&mut self.bays.away, BTreeSet::from([without]));
@@ -534,9 +638,10 @@ impl World {
         self.clock.ever = self.clock.ever.max(self.clock.latest);
         self.ledger.learn(volume.shard().index().shape());
         let status = volume.status();
-        self.ledger.mounted(&status.recovery, status.drives == self.plan.drives);
-        self.tally.mounts += 1;
         self.volume = Some(volume);
+        self.ledger.mounted(&status.recovery, status.drives == self.members());
+        self.tally.mounts += 1;
+        self.meet_times();
     }
 
     /// Does what an operator does when a mount is refused; false when that is nothing.

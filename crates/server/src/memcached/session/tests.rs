@@ -112,6 +112,36 @@ fn answers_are_those_of_memcached() {
 }
 
 #[test]
+fn a_flush_comes_at_its_time_and_the_last_one_counts() {
+    let mut talk = Talk::new(1);
+    let later = |talk: &mut Talk, seconds: u64| talk.front.wall = WallMillis(WALL.0 + seconds * 1000);
+    assert_eq!(
+        talk.ask("set a 0 0 1\r\nx\r\nflush_all 10\r\nget a\r\n"),
+        "STORED\r\nOK\r\nVALUE a 0 1\r\nx\r\nEND\r\n"
+    );
+    later(&mut talk, 9);
+    assert_eq!(talk.ask("set b 0 0 1\r\ny\r\nget a\r\n"), "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    later(&mut talk, 10);
+    assert_eq!(
+        talk.ask("get a b\r\nset b 0 0 1\r\nz\r\nget b\r\n"),
+        "END\r\nSTORED\r\nVALUE b 0 1\r\nz\r\nEND\r\n"
+    );
+    // By Unix time, in place of the one before; and none is left when all is flushed at once.
+    let at = WALL.0 / 1000 + 30;
+    assert_eq!(talk.ask(&format!("flush_all 15 noreply\r\nflush_all {at}\r\n")), "OK\r\n");
+    later(&mut talk, 26);
+    assert_eq!(
+        talk.ask("get b\r\nflush_all\r\nset c 0 0 1\r\nz\r\n"),
+        "VALUE b 0 1\r\nz\r\nEND\r\nOK\r\nSTORED\r\n"
+    );
+    later(&mut talk, 31);
+    assert_eq!(
+        talk.ask("get b c\r\nflush_all x\r\n"),
+        "VALUE c 0 1\r\nz\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"
+    );
+}
+
+#[test]
 fn a_token_does_not_survive_a_write() {
     let mut talk = Talk::new(1);
     talk.ask("set a 0 0 1\r\n1\r\n");

@@ -43,6 +43,7 @@ fn bytes_max(call: &Call<'_>) -> usize {
 pub(in crate::resp) fn keys(call: &mut Call<'_>) -> Step {
     let walk = Walk {
         from: 0,
+        everywhere: false,
         begins: true,
         wraps: false,
         idents_max: u64::MAX,
@@ -104,6 +105,7 @@ pub(in crate::resp) fn scan(call: &mut Call<'_>) -> Step {
     };
     let walk = Walk {
         from,
+        everywhere: false,
         begins: from == 0,
         wraps: false,
         idents_max: options.count.clamp(LOOKS_MIN, COUNT_MAX),
@@ -121,6 +123,7 @@ pub(in crate::resp) fn randomkey(call: &mut Call<'_>) -> Step {
     let (place, which) = (call.front.random.bits(), call.front.random.bits());
     let walk = Walk {
         from: call.cache.walk_place(place),
+        everywhere: false,
         begins: true,
         wraps: true,
         idents_max: u64::MAX,

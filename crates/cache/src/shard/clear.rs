@@ -1,0 +1,146 @@
+//! Clears: everything in a namespace is gone, at once or at a time that was planned.
+//!
+//! ```text
+//!   Clear, ClearAt ──> all before it answered ──> in memory ──> record settled ──> answer, and what came behind it
+//!   a planned time ──> the first request, or turn, at or after it
+//! ```
+//! What is planned stands in superblocks before its answer, and is done by the first life of the cache that sees the time: no request
+//! that comes at or after it is answered before the clear is recorded. A record that does not count any more (`mount/members.rs`)
+//! may have it done once more, which forgets and is never wrong.
+
+use super::{Effects, Shard};
+use crate::request::{Namespace, Outcome, Refusal, Reply, RequestId, WallMillis};
+
+/// What becomes of the time at which a namespace is to be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    /// It stays as it is.
+    Stays,
+    /// There is none any more.
+    Ends,
+    /// It is this, and nothing is cleared now.
+    Is(WallMillis),
+}
+
+/// A clear that waits for what came before it, or is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clear {
+    /// Whose it is; nobody's, when its time has come.
+    id: Option<RequestId>,
+    /// All of them, when there is none.
+    namespace: Option<Namespace>,
+    plan: Plan,
+    /// Version of the superblock that records it, once it is under way.
+    version: Option<u64>,
+}
+
+impl Clear {
+    /// Of a namespace, or of all. What is planned stays planned.
+    pub(super) fn now(id: RequestId, namespace: Option<Namespace>) -> Clear {
+        Clear { id: Some(id), namespace, plan: Plan::Stays, version: None }
+    }
+
+    /// Of a namespace, at a time, in place of what was planned; now, when that has passed.
+    pub(super) fn at(id: RequestId, namespace: Namespace, at: WallMillis, wall: WallMillis) -> Clear {
+        let plan = if at <= wall { Plan::Ends } else { Plan::Is(at) };
+        Clear { id: Some(id), namespace: Some(namespace), plan, version: None }
+    }
+
+    fn is_of(&self, namespace: Namespace) -> bool {
+        self.namespace.is_none_or(|own| own == namespace)
+    }
+}
+
+impl Shard {
+    /// Sequence below which a namespace holds nothing.
+    pub(super) fn cleared_below(&self, namespace: Namespace) -> u64 {
+        self.clears.below[usize::from(namespace.0)]
+    }
+
+    /// Takes a clear, which waits for the operations before it.
+    pub(super) fn accept_clear(&mut self, clear: Clear) {
+        assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
+        self.desk.clear = Some(clear);
+    }
+
+    /// Begins a clear whose time has come, unless another is under way.
+    pub(super) fn begin_clear_due(&mut self) {
+        if self.desk.clear.is_some() {
+            return;
+        }
+        let planned = (0..).map(Namespace).zip(&self.clears.planned);
+        let mut due = planned.filter(|(_, at)| at.is_some_and(|at| at <= self.clocks.wall));
+        if let Some((namespace, _)) = due.next() {
+            let clear = Clear { id: None, namespace: Some(namespace), plan: Plan::Ends, version: None };
+            self.accept_clear(clear);
+        }
+    }
+
+    /// Begins or ends a clear.
+    pub(super) fn go_on_clearing(&mut self, effects: &mut Effects) {
+        self.begin_clear_due();
+        let Some(clear) = self.desk.clear else { return };
+        if !self.desk.operations.is_empty() {
+            return;
+        }
+        let is_frozen = self.membership.is_frozen();
+        if is_frozen && clear.id.is_some() {
+            return self.end_clear(clear, Outcome::Refused(Refusal::NoDrive), effects);
+        }
+        match clear.version {
+            None => {
+                self.clear_in_memory(&clear);
+                let version = Some(self.membership.change());
+                self.desk.clear = Some(Clear { version, ..clear });
+                if is_frozen {
+                    // Nothing can be recorded any more; what is read in this life keeps to it.
+                    self.end_clear(clear, Outcome::Cleared, effects);
+                }
+            }
+            Some(version) if is_frozen || self.membership.has_settled(version) => {
+                self.end_clear(clear, Outcome::Cleared, effects);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn clear_in_memory(&mut self, clear: &Clear) {
+        let sequence = self.next_sequence();
+        let clears = &mut self.clears;
+        let namespaces = (0..).map(Namespace).zip(clears.below.iter_mut().zip(&mut clears.planned));
+        for (_, (below, planned)) in namespaces.filter(|(namespace, _)| clear.is_of(*namespace)) {
+            match clear.plan {
+                Plan::Is(at) => *planned = Some(at),
+                Plan::Ends => (*below, *planned) = (sequence, None),
+                Plan::Stays => *below = sequence,
+            }
+        }
+        if !matches!(clear.plan, Plan::Is(_)) {
+            self.buffer.drop_all(|namespace| clear.is_of(namespace));
+            self.memory.drop_all(|namespace| clear.is_of(namespace));
+        }
+    }
+
+    fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
+        if outcome == Outcome::Cleared && !matches!(clear.plan, Plan::Is(_)) {
+            for zone in self.drives.iter_mut().flat_map(|drive| &mut drive.zones) {
+                for (_, live) in (0..).map(Namespace).zip(&mut zone.live).filter(|(own, _)| clear.is_of(*own))
+                {
+                    *live = 0;
+                }
+            }
+            if clear.namespace.is_none() {
+                self.index.clear();
+            }
+        }
+        effects.replies.extend(clear.id.map(|id| Reply { id, outcome }));
+        self.desk.clear = None;
+        self.begin_clear_due();
+        while self.desk.clear.is_none() {
+            let Some(request) = self.desk.behind.pop_front() else { return };
+            self.accept(request);
+        }
+        // Nobody else would wake the next one.
+        self.go_on_clearing(effects);
+    }
+}

@@ -1,0 +1,159 @@
+//! Clears that are planned for a time, and what is known of them when it comes.
+//!
+//! One that was acknowledged, and that no later one may have replaced, is sure: once its time has come, no request that is asked for from
+//! then on may find what was stored before. Others may come about, or not.
+
+use super::act::KEYS;
+use super::client::Asked;
+use super::oracle::name_of;
+use super::world::World;
+use crate::tally::Failure;
+use ::cache::request::{Namespace, Op, WallMillis};
+use std::collections::BTreeSet;
+
+/// A time for which a clear was planned.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    at: u64,
+    namespace: Namespace,
+    /// Request that planned it.
+    id: u64,
+    is_acknowledged: bool,
+}
+
+/// A clear whose time has come.
+#[derive(Clone, Debug)]
+struct Due {
+    time: Time,
+    /// Last request before it.
+    id: u64,
+    /// Versions of keys that it makes; none, when it is not sure.
+    versions: Vec<(usize, u64)>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    times: Vec<Time>,
+    due: Vec<Due>,
+    /// Request that planned one last, or called one off, by namespace.
+    last: [u64; 2],
+}
+
+impl Planned {
+    /// A request for a time is answered: what was planned before it is not any more.
+    pub fn acknowledge(&mut self, namespace: Namespace, id: u64) {
+        self.times.retain(|time| time.namespace != namespace || time.id >= id);
+        self.times.iter_mut().filter(|time| time.id == id).for_each(|time| time.is_acknowledged = true);
+    }
+}
+
+impl World {
+    /// A client plans a clear of the namespace of a key, or has it at once.
+    pub(super) fn clear_at(&mut self, key: usize, after: u64) -> Result<(), Failure> {
+        let (namespace, _) = name_of(key);
+        self.clock.tell();
+        let at = self.clock.wall() + after;
+        if at > self.clock.latest && at <= self.clock.ever {
+            // Nobody here knows whether it has passed for the cache.
+            return Ok(());
+        }
+        if at <= self.clock.latest {
+            self.begin_gone(namespace, |_| true);
+        }
+        let id = self.desk.next_id();
+        self.planned.last[usize::from(namespace.0)] = id;
+        if at > self.clock.latest {
+            self.planned.times.push(Time { at, namespace, id, is_acknowledged: false });
+            self.tally.clears_planned += 1;
+        }
+        let asked = Asked::ClearAt { now: at <= self.clock.latest };
+        self.ask(key, asked, Op::ClearAt { at: WallMillis(at) })
+    }
+
+    /// Keys of a namespace that are chosen have a version that is none.
+    fn begin_gone(&mut self, namespace: Namespace, chosen: impl Fn(usize) -> bool) -> Vec<(usize, u64)> {
+        let mut versions = Vec::new();
+        for key in (0..KEYS).filter(|key| name_of(*key).0 == namespace && chosen(*key)) {
+            let version = self.oracle.begin(key);
+            self.oracle.define(key, version, None);
+            versions.push((key, version));
+        }
+        versions
+    }
+
+    /// A client is about to ask for something; false when the power is off. What is planned comes first.
+    pub(super) fn prepare(&mut self) -> Result<bool, Failure> {
+        if self.planned.times.is_empty() {
+            return Ok(true);
+        }
+        let has_room = self.make_room()?;
+        self.pass_times();
+        Ok(has_room)
+    }
+
+    /// Clears whose time has come: those that are sure are from now on before every request.
+    pub(super) fn pass_times(&mut self) {
+        if self.planned.times.is_empty() {
+            return;
+        }
+        self.clock.tell();
+        let latest = self.clock.latest;
+        let due: Vec<Time> = self.planned.times.extract_if(.., |time| time.at <= latest).collect();
+        for time in due {
+            self.forgive_namespace(time.namespace);
+            self.scans.iter_mut().flatten().for_each(|scan| scan.unsettle());
+            let is_last = self.planned.last[usize::from(time.namespace.0)] == time.id;
+            let is_sure = time.is_acknowledged && is_last && !self.mounted().status().frozen;
+            let id = self.desk.last_id();
+            let mut versions = Vec::new();
+            if is_sure {
+                // What is under way may be done before it or after it.
+                let busy: BTreeSet<usize> = self.desk.pending.values().map(|pending| pending.key).collect();
+                versions = self.begin_gone(time.namespace, |key| !busy.contains(&key));
+            }
+            self.planned.due.push(Due { time, id, versions });
+        }
+    }
+
+    /// A request is answered: what came due before it was asked is done.
+    pub(super) fn confirm_times(&mut self, id: u64, key: usize) {
+        // Without drives nothing can be recorded, and a later life may have it back until it knows the time.
+        if self.planned.due.is_empty() || self.mounted().status().frozen {
+            return;
+        }
+        let (namespace, _) = name_of(key);
+        let is_done = |due: &mut Due| due.id < id && due.time.namespace == namespace;
+        let done: Vec<Due> = self.planned.due.extract_if(.., is_done).collect();
+        for (key, version) in done.into_iter().flat_map(|due| due.versions) {
+            self.tally.clears_confirmed += 1;
+            self.oracle.acknowledge(key, version);
+        }
+    }
+
+    /// The process has ended: what came due, and nobody was told, may come due once more.
+    pub(super) fn doubt_times(&mut self) {
+        let due = std::mem::take(&mut self.planned.due);
+        self.planned.times.extend(due.into_iter().map(|due| Time { is_acknowledged: false, ..due.time }));
+    }
+
+    /// The cache is back, with a clock that may be ahead of what clients know.
+    pub(super) fn meet_times(&mut self) {
+        let (latest, ever) = (self.clock.latest, self.clock.ever);
+        for number in 0..self.planned.times.len() {
+            let time = &mut self.planned.times[number];
+            if time.at > latest && time.at <= ever {
+                time.is_acknowledged = false;
+                let namespace = time.namespace;
+                self.forgive_namespace(namespace);
+            }
+        }
+    }
+
+    /// Nothing of a namespace is owed.
+    pub(super) fn forgive_namespace(&mut self, namespace: Namespace) {
+        for key in (0..KEYS).filter(|key| name_of(*key).0 == namespace) {
+            self.ledger.take_away(key);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Flushes, at once and later, by clients and by an operator; and the keys that are there.
+
+use crate::support::cache::{CacheServer, assert_clean};
+use crate::support::run::{SOON, until};
+use crate::support::scratch::Scratch;
+use crate::support::server::ask;
+use crate::support::{have, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn dump(dir: &Path, more: &[&str]) -> BTreeSet<String> {
+    let finished = ask(&[&["cache", "dump", text(dir), "--keys"], more].concat());
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    finished.stdout.lines().map(str::to_owned).collect()
+}
+
+fn flushed(server: &CacheServer) -> bool {
+    until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n"))
+}
+
+/// All that a listener of memcached says.
+fn talk(door: &Path, words: &str) -> String {
+    let mut socket = UnixStream::connect(door).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    socket.write_all(words.as_bytes()).unwrap();
+    let mut said = String::new();
+    socket.read_to_string(&mut said).unwrap();
+    said
+}
+
+#[test]
+fn an_operator_flushes_with_and_without_a_server() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-flush");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    let flush = |more: &[&str]| ask(&[&["cache", "flush", text(&dir)], more].concat());
+    assert_eq!(server.say(&["mset", "a", "1", "b", "2"]), "OK\n");
+    assert_eq!(server.say(&["-n", "3", "set", "c", "3"]), "OK\n");
+    let done = flush(&["--namespace", "3", "--json"]);
+    assert_eq!(done.code(), Some(0), "{done}");
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((&report["namespace"], &report["served"]), (&Value::from(3), &Value::from(true)));
+    assert_eq!(server.say(&["-n", "3", "get", "c"]), "\n");
+    assert_eq!(server.say(&["mget", "a", "b"]), "1\n2\n");
+    assert!(flushed(&server));
+    assert_eq!(flush(&[]).code(), Some(0));
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    assert_eq!(server.say(&["mget", "a", "b"]), "\n\n");
+    assert_eq!(server.say(&["mset", "d", "4", "e", "5"]), "OK\n");
+    assert_eq!(server.say(&["-n", "3", "set", "f", "6"]), "OK\n");
+    assert!(flushed(&server));
+    server.stop();
+    let done = flush(&["--namespace", "0"]);
+    assert_eq!((done.code(), done.stdout.contains("database 0 is empty")), (Some(0), true), "{done}");
+    assert_eq!(dump(&dir, &[]), ["f"].map(str::to_owned).into());
+    assert_clean(&dir);
+    let server = CacheServer::serve(&dir);
+    assert_eq!(server.say(&["mget", "d", "e"]), "\n\n");
+    assert_eq!(server.say(&["-n", "3", "get", "f"]), "6\n");
+    server.stop();
+}
+
+#[test]
+fn a_flush_with_a_delay_survives_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-delay");
+    let (dir, door) = (scratch.join("cache"), scratch.join("memcached.sock"));
+    let place = format!("unix:{}", text(&door));
+    let up = ["up", "--dir", text(&dir), "--size", "256MiB", "--memcached", &place];
+    let server = CacheServer::start(&dir, &up);
+    assert_eq!(server.say(&["mset", "a", "1", "b", "2"]), "OK\n");
+    assert!(flushed(&server));
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 2;
+    // The later one counts.
+    assert_eq!(talk(&door, &format!("flush_all 3600\r\nflush_all {seconds}\r\nquit\r\n")), "OK\r\nOK\r\n");
+    server.kill_9();
+    let server = CacheServer::start(&dir, &up);
+    assert!(until(SOON, || talk(&door, "get a b\r\nquit\r\n") == "END\r\n"));
+    assert!(
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() >= seconds,
+        "not before its time"
+    );
+    assert_eq!(server.say(&["set", "a", "3"]), "OK\n");
+    assert_eq!(talk(&door, "get a b\r\nquit\r\n"), "VALUE a 0 1\r\n3\r\nEND\r\n");
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn a_dump_tells_the_same_keys_with_and_without_a_server() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-dump");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    for part in (0..600).collect::<Vec<_>>().chunks(100) {
+        let words: Vec<String> =
+            part.iter().flat_map(|key| [format!("key{key}"), "v".repeat(40 + key % 3)]).collect();
+        let words: Vec<&str> = ["mset"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        assert_eq!(server.say(&words), "OK\n");
+    }
+    assert_eq!(server.say(&["set", "a b\\\"", "quoted"]), "OK\n");
+    assert_eq!(server.say(&["set", "large", &"x".repeat(20_000), "px", "7200000"]), "OK\n");
+    assert_eq!(server.say(&["set", "gone", "soon", "px", "1"]), "OK\n");
+    assert_eq!(server.say(&["-n", "15", "set", "other", "1"]), "OK\n");
+    assert_eq!(server.say(&["del", "key0", "key1"]), "2\n");
+    assert_eq!(server.say(&["set", "key2", "anew"]), "OK\n");
+    assert!(flushed(&server));
+    let mut keys: BTreeSet<String> = (2..600).map(|key| format!("key{key}")).collect();
+    keys.extend(["\"a b\\\\\\\"\"", "large", "other"].map(str::to_owned));
+    assert_eq!(dump(&dir, &[]), keys);
+    assert_eq!(dump(&dir, &["--namespace", "15"]), ["other"].map(str::to_owned).into());
+    let long = dump(&dir, &["--long"]);
+    assert!(long.contains("15 1 -1 other") && long.contains("0 4 -1 key2"), "{long:?}");
+    let json = dump(&dir, &["--json"]);
+    server.stop();
+    let files = || ["drive-0.zns", "drive-3.zns"].map(|name| std::fs::read(dir.join(name)).unwrap());
+    let before = files();
+    assert_eq!(
+        (dump(&dir, &[]), dump(&dir, &["--long"]), dump(&dir, &["--json"])),
+        (keys, long, json.clone())
+    );
+    assert!(before == files(), "a dump writes nothing");
+    let large = json.iter().find(|line| line.contains("large")).unwrap();
+    let large: Value = serde_json::from_str(large).unwrap();
+    assert_eq!((&large["value_bytes"], &large["namespace"]), (&Value::from(20_000), &Value::from(0)));
+    assert!(large["expires_ms"].as_u64().is_some());
+    assert_eq!(ask(&["cache", "dump", text(&dir)]).code(), Some(2), "values are not dumped");
+}
