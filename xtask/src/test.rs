@@ -1,11 +1,9 @@
 //! `cargo xtask test`: the crates' tests, then the end-to-end tests against a release build.
 
 use crate::phase::{Phases, cargo, run as run_program};
-use crate::{root, tools};
-use anyhow::{Context, Result, bail};
-use std::ffi::OsStr;
-use std::fs;
-use std::path::PathBuf;
+use crate::{tidy, tools};
+use anyhow::{Result, bail};
+use std::collections::BTreeSet;
 
 /// Provides the clients, runs everything, and ends with one line that says how it went.
 ///
@@ -40,32 +38,26 @@ fn test_crates() -> Result<()> {
     run_program(cargo().args(workspace).arg("--doc"))
 }
 
-/// Names of the tests in `tests/` of all crates.
+/// Names of the tests in `tests/` of all crates: files, and folders with a `main.rs`.
 fn tests_of_crates() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in files_of_tests()? {
-        let name = entry.file_stem().and_then(OsStr::to_str).context("the name of a test is no text")?;
-        let beside = [format!("tests/{name}.rs"), format!("tests/{name}")];
-        if let Some(other) = beside.iter().find(|other| root().join(other).exists()) {
-            bail!("{} has the name of {other}, which would be built twice: give it another", entry.display());
+    let paths = tidy::paths()?;
+    let names: BTreeSet<&str> = paths.iter().filter_map(|path| name_of_test(path)).collect();
+    for name in &names {
+        let beside = [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")];
+        if let Some(other) = paths.iter().find(|path| beside.contains(path)) {
+            bail!("a crate has a test with the name of {other}, which would be built twice: give it another");
         }
-        names.push(name.to_owned());
     }
-    Ok(names)
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Files `crates/*/tests/*.rs`, by name.
-fn files_of_tests() -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for of_crate in fs::read_dir(root().join("crates")).context("crates")? {
-        let Ok(tests) = fs::read_dir(of_crate?.path().join("tests")) else { continue };
-        for test in tests {
-            files.push(test?.path());
-        }
+/// Name of the test of a crate that a file is, or begins.
+fn name_of_test(path: &str) -> Option<&str> {
+    match path.split('/').collect::<Vec<_>>()[..] {
+        ["crates", _, "tests", file] => file.strip_suffix(".rs"),
+        ["crates", _, "tests", folder, "main.rs"] => Some(folder),
+        _ => None,
     }
-    files.retain(|file| file.extension() == Some(OsStr::new("rs")));
-    files.sort();
-    Ok(files)
 }
 
 fn test_end_to_end() -> Result<()> {
@@ -73,4 +65,20 @@ fn test_end_to_end() -> Result<()> {
     command.args(["test", "--release", "--no-fail-fast", "--package", "zoneweave", "--test", "*"]);
     // What a test skips, or how many rounds it did, is worth a line.
     run_program(command.args(["--", "--nocapture"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_crates_are_files_and_folders() {
+        assert_eq!(name_of_test("crates/block/tests/golden.rs"), Some("golden"));
+        assert_eq!(name_of_test("crates/array/tests/mistakes/main.rs"), Some("mistakes"));
+        for path in ["crates/array/tests/mistakes/read.rs", "tests/md/main.rs", "crates/sim/src/lib.rs"] {
+            assert_eq!(name_of_test(path), None, "{path}");
+        }
+        let names = tests_of_crates().unwrap();
+        assert!(["mistakes", "golden", "scenarios"].iter().all(|name| names.iter().any(|own| own == name)));
+    }
 }
