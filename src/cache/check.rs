@@ -14,12 +14,10 @@ pub fn run(options: &Query) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
     let drives = drives::open(&directory, None)?;
     let dir = options.dir.display();
-    let findings = cache::check(&mut DriveSet::new(drives.devices), Instant(0))
+    let mut findings = cache::check(&mut DriveSet::new(drives.devices), Instant(0))
         .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
-    let mut findings = findings;
-    let is_missed = |place: &&usize| !directory.file.drive[**place].is_free();
-    let missed: Vec<usize> = findings.absent.iter().filter(is_missed).copied().collect();
-    findings.problems.extend(missed.iter().map(|place| format!("drive {place} is missing or left out")));
+    let missed = findings.absent.iter().filter(|place| !directory.file.drive[**place].is_free());
+    findings.problems.extend(missed.map(|place| format!("drive {place} is missing or left out")));
     let is_clean = findings.problems.is_empty();
     if options.json {
         let report = json!({

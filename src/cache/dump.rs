@@ -3,7 +3,7 @@
 
 use super::directory::CacheDirectory;
 use super::drives;
-use super::errands::{Wish, own_word};
+use super::errands::{Wish, named, own_word, word_of};
 use super::options::CacheDump;
 use super::serve::wall;
 use crate::exit::Exit;
@@ -20,7 +20,6 @@ use zone::drives::DriveSet;
 const KEYS_MAX: usize = 16_384;
 const BYTES_MAX: usize = 1 << 20;
 const STRIDE: usize = 256;
-const NAMESPACES: u8 = 16;
 
 /// Prints keys.
 pub fn run(options: &CacheDump) -> Result<Exit> {
@@ -46,7 +45,7 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
 
 /// Asks the server for all keys; false when there is none.
 fn served(directory: &CacheDirectory, printer: &mut Printer<'_, impl Write>) -> Result<bool> {
-    let what = printer.options.namespace.map_or_else(|| "all".to_owned(), |namespace| namespace.to_string());
+    let what = word_of(printer.options.namespace);
     let mut from = Some(0);
     while let Some(at) = from {
         let line = format!("keys {what} {at} {}", own_word());
@@ -67,10 +66,7 @@ fn served(directory: &CacheDirectory, printer: &mut Printer<'_, impl Write>) -> 
 /// What is asked by the rest of a line `keys all FROM WORD`, or of a number in place of `all`.
 pub fn wish(words: &str) -> Option<Wish> {
     let mut words = words.split(' ');
-    let namespace = match words.next()? {
-        "all" => None,
-        number => Some(number.parse().ok().filter(|namespace| *namespace < NAMESPACES)?),
-    };
+    let namespace = named(words.next()?)?;
     let from = words.next()?.parse().ok()?;
     let walk = Walk {
         from,

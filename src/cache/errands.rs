@@ -3,6 +3,7 @@
 //! Each asker adds a word of his own to the line, so that two who want the same have an errand each. What is done waits for him who asked;
 //! of those who never come back the oldest are forgotten.
 
+use cache::format::NAMESPACES;
 use cache::request::{Op, Outcome, Reply, RequestId};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -69,6 +70,19 @@ impl Errands {
 /// A word by which an asker knows his errands.
 pub fn own_word() -> String {
     uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// Word by which a line names a database, or all of them.
+pub fn word_of(namespace: Option<u8>) -> String {
+    namespace.map_or_else(|| "all".to_owned(), |namespace| namespace.to_string())
+}
+
+/// The database that a word of a line names, or all of them; `None` when it names none.
+pub fn named(word: &str) -> Option<Option<u8>> {
+    match word {
+        "all" => Some(None),
+        number => number.parse().ok().filter(|namespace| usize::from(*namespace) < NAMESPACES).map(Some),
+    }
 }
 
 /// A request of an operator that takes several turns.

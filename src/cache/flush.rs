@@ -1,7 +1,7 @@
 //! `zoneweave cache flush`: all objects are gone, at once and for good, whether somebody serves the cache or not.
 
 use super::directory::CacheDirectory;
-use super::errands::{Wish, own_word};
+use super::errands::{Wish, named, own_word, word_of};
 use super::offline::Offline;
 use super::options::CacheFlush;
 use crate::exit::Exit;
@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 /// Flushes a cache.
 pub fn run(options: &CacheFlush) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
-    let what = options.namespace.map_or_else(|| "all".to_owned(), |namespace| namespace.to_string());
-    let line = format!("flush {what} {}", own_word());
+    let line = format!("flush {} {}", word_of(options.namespace), own_word());
     let served: Option<Value> = ask_at_until_done(&directory.control_path(), "cache", &line)?;
     let is_served = served.is_some();
     let said = match served {
@@ -43,11 +42,7 @@ fn op(namespace: Option<u8>) -> Op {
 /// What is asked by the rest of a line `flush all WORD`, or of a number.
 pub fn wish(words: &str) -> Option<Wish> {
     let (what, _) = words.split_once(' ')?;
-    let namespace = match what {
-        "all" => None,
-        number => Some(number.parse().ok().filter(|namespace| *namespace < 16)?),
-    };
-    Some(Wish { namespace: 0, op: op(namespace), say })
+    Some(Wish { namespace: 0, op: op(named(what)?), say })
 }
 
 fn say(outcome: Outcome) -> Value {
