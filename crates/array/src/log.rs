@@ -29,6 +29,7 @@ mod gc;
 mod headers;
 mod in_flight;
 mod index;
+pub mod lifetime;
 mod load;
 mod lost;
 mod mapping_space;
