@@ -171,6 +171,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-drive-fails",
     "slots-drive-replaced",
     "slots-emptied-by-a-mount",
+    "slots-leave-in-a-batch",
     "slots-left-over-unreadable",
     "slots-survive-a-crash",
     "slots-two-writes-at-once",

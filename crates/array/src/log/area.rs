@@ -3,19 +3,22 @@
 //! ```text
 //!  partial stripe ─ spill ─┐                     every copy durable      ┌─ answer
 //!                          ├─> slot ─ m + 1 writes ────────────────────> ┤
-//!  small overwrite ────────┘    ^                                        └─ unmapped in the index: reads ask the slot
+//!  small write ────────────┘    ^                                        └─ unmapped in the index: reads ask the slot
 //!                               │ overwritten in place
 //!                               └─ slots run out, a member fails, a trim, a checkpoint ─> moved in stripes ─> index
 //! ```
-//! `slots`: what each slot holds, and where its copies lie. `writes`: blocks on their way to slots. `moves`: blocks on their way to the
+//! A small write goes over the slot of its block, or to a free one if it is likely to be overwritten soon (`lifetime.rs`).
+//! `slots`: what each slot holds, and where its copies lie. `order`: which of them leaves next. `writes`: blocks on their way to slots. `moves`: blocks on their way to the
 //! log. `zones`: segments of the area, from opening to erasure. What a mount makes of an area of before: `mount/write_area.rs`.
 
 mod moves;
+mod order;
 pub mod slots;
 mod writes;
 mod zones;
 
 use crate::log::config::ArrayConfig;
+use crate::log::lifetime::Lifetimes;
 use crate::log::segment::SegmentSlot;
 use crate::log::status::WriteAreaStatus;
 use base::units::Lba;
@@ -71,7 +74,7 @@ impl WriteArea {
     #[must_use]
     pub fn new(
         config: &ArrayConfig,
-        zones_wanted: u32,
+        (zones_wanted, lifetimes): (u32, Lifetimes),
         found: Vec<SegmentSlot>,
         blocks: Vec<(Lba, Version)>,
     ) -> WriteArea {
@@ -85,7 +88,7 @@ impl WriteArea {
             stage: Stage::Closed,
             segments: Vec::new(),
             found,
-            slots: Slots::new(slots, blocks),
+            slots: Slots::new(lifetimes, slots, blocks),
             writes_in_flight: 0,
             awaits_record: Vec::new(),
             drains: false,
@@ -107,6 +110,13 @@ impl WriteArea {
     #[must_use]
     pub fn read(&self, lba: Lba) -> Option<&Version> {
         self.slots.version_of(lba)
+    }
+
+    /// True when no zone is to be used.
+    #[inline]
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.zones_wanted == 0
     }
 
     /// True when no slot is in use.

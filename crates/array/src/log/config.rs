@@ -1,5 +1,6 @@
 //! What an array is made of, and whether that can work: one struct, validated once.
 
+use crate::log::lifetime::Lifetimes;
 use crate::log::pba::PbaFormat;
 use crate::log::policy::adaptive::Policy;
 use crate::log::policy::victim::GcPolicy;
@@ -150,6 +151,10 @@ pub struct Tuning {
     pub accepts_lost_writes: bool,
     /// Zones of each drive that the write area gets (ADR 53); none without one.
     pub write_area_zones: u32,
+    /// How it is told which blocks are worth a slot of it (ADR 54).
+    pub lifetimes: Lifetimes,
+    /// Blocks that are worth a slot get one however many writes are under way: less wear, at the cost of throughput.
+    pub slots_at_any_depth: bool,
     /// Drawn at random for this mount: it tells copies of the array from one another that were used apart (ADR 70).
     pub mount_tag: u64,
 }
@@ -195,6 +200,8 @@ impl Default for Tuning {
             wide_entries: false,
             accepts_lost_writes: false,
             write_area_zones: 0,
+            lifetimes: Lifetimes::default(),
+            slots_at_any_depth: false,
             mount_tag: 0,
         }
     }

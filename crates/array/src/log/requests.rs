@@ -174,7 +174,7 @@ impl Shard {
                 origin: Origin::Request(slot),
                 data_crc,
             };
-            if let Some(placement) = self.overwrite_slot(slot, placement, fx) {
+            if let Some(placement) = self.write_to_slot(slot, placement, fx) {
                 self.appender().place(stream, now, placement, fx);
             }
         }

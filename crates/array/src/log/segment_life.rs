@@ -100,12 +100,35 @@ impl Appender<'_> {
                     stripe: number,
                 };
                 self.core.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
-                self.pump_zone(segment_slot, drive, fx);
+                if self.stripes.batch.is_none() {
+                    self.pump_zone(segment_slot, drive, fx);
+                }
             } else {
                 self.stripes.lose_piece(self.core, slot, piece, drive);
             }
         }
+        if let Some(segments) = &mut self.stripes.batch
+            && segments.last() != Some(&segment_slot)
+        {
+            segments.push(segment_slot);
+        }
         self.stripes.piece_done(self.core, slot);
+    }
+
+    /// Stripes that are closed from now on are handed to drives by [`Appender::end_batch`], so that their chunks share commands.
+    pub(super) fn begin_batch(&mut self) {
+        assert!(self.stripes.batch.is_none(), "a batch ends before another begins");
+        self.stripes.batch = Some(Vec::new());
+    }
+
+    /// The stripes of a batch go to the drives.
+    pub(super) fn end_batch(&mut self, fx: &mut Effects) {
+        let segments = self.stripes.batch.take().expect("a batch began");
+        for segment in segments {
+            for drive in 0..self.core.config.members {
+                self.pump_zone(segment, drive, fx);
+            }
+        }
     }
 
     /// A segment that is not sealed takes no more stripes.

@@ -188,6 +188,8 @@ impl StripeSlots {
 pub struct Stripes {
     /// All stripe slots.
     pub slots: StripeSlots,
+    /// Segments whose new chunks wait until all of a batch are there; none while chunks go to their zones at once.
+    pub batch: Option<Vec<SegmentSlot>>,
     /// Writer of each stream.
     pub streams: [StreamWriter; Stream::COUNT],
     /// Skew of clients' writes.

@@ -1,6 +1,7 @@
 //! Random write areas of a plan's drives, and what becomes of them when the power fails.
 
 use super::{Plan, pick};
+use array::log::lifetime::Lifetimes;
 use base::random::Random;
 use drive::emulated::AreaFate;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,12 @@ pub struct DriveAreas {
     /// Zones of each drive that the write area gets, where the volume leaves room for them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub write_area: u32,
+    /// How it is told which blocks are worth a slot of it.
+    #[serde(default, skip_serializing_if = "Forecasts::are_off")]
+    pub lifetimes: Forecasts,
+    /// Blocks that are worth a slot get one however many writes are under way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_any_depth: bool,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -44,6 +51,34 @@ pub enum Fate {
     Committed,
     /// Full.
     Full,
+}
+
+/// How it is told which blocks are worth a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forecasts {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By levels.
+    Levels,
+    /// By queues.
+    Queues,
+}
+
+impl Forecasts {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    fn are_off(&self) -> bool {
+        *self == Forecasts::Off
+    }
+
+    fn of_engine(self) -> Lifetimes {
+        match self {
+            Forecasts::Off => Lifetimes::Off,
+            Forecasts::Levels => Lifetimes::Levels,
+            Forecasts::Queues => Lifetimes::Queues,
+        }
+    }
 }
 
 impl Fate {
@@ -70,7 +105,12 @@ impl DriveAreas {
     fn or_write_area(self, seed: u64) -> DriveAreas {
         let random = &mut Random::from_seed(seed ^ 0x736c_6f74);
         let write_area = if random.chance(2, 3) { pick(random, &[1, 1, 1, 2, 2, 3]) } else { 0 };
-        DriveAreas { write_area, ..self }
+        let lifetimes = match write_area {
+            0 => Forecasts::Off,
+            _ => pick(random, &[Forecasts::Off, Forecasts::Levels, Forecasts::Queues]),
+        };
+        let at_any_depth = lifetimes != Forecasts::Off && random.chance(1, 2);
+        DriveAreas { write_area, lifetimes, at_any_depth, ..self }
     }
 
     fn areas(&self) -> Option<Areas> {
@@ -111,6 +151,8 @@ impl Plan {
             only_implicit: random.chance(1, 30),
             unlike: random.chance(1, 20).then(|| random.index(self.members)),
             write_area: 0,
+            lifetimes: Forecasts::Off,
+            at_any_depth: false,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
         let areas = areas.or_write_area(self.seed);
@@ -136,6 +178,16 @@ impl Plan {
         let fates = self.areas.as_ref().map(|areas| areas.fates.as_slice()).unwrap_or_default();
         let fate = fates.get(member % fates.len().max(1)).copied();
         fate.unwrap_or(Fate::Kept).of_drive()
+    }
+
+    /// How it is told which blocks are worth a slot.
+    pub(super) fn lifetimes(&self) -> Lifetimes {
+        self.areas.as_ref().map_or(Lifetimes::Off, |areas| areas.lifetimes.of_engine())
+    }
+
+    /// Blocks that are worth a slot get one however many writes are under way.
+    pub(super) fn slots_at_any_depth(&self) -> bool {
+        self.areas.as_ref().is_some_and(|areas| areas.at_any_depth)
     }
 
     /// Geometry of a member's drive: areas are those of the plan, where it draws any.

@@ -1,5 +1,5 @@
-//! Blocks on their way from slots to the log. Where slots run out, as many go as fill a stripe, those first that came first and were
-//! not overwritten since. All go when a member has failed, before a trim and before a checkpoint; and after a mount, before
+//! Blocks on their way from slots to the log. Where slots run out, as many go as fill stripes for one command of each drive, those first
+//! that will be overwritten last (`order.rs`). All go when a member has failed, before a trim and before a checkpoint; and after a mount, before
 //! clients are served.
 
 use crate::log::area::{Stage, WriteArea};
@@ -20,6 +20,13 @@ use zone::format::oob::Protected;
 const FREE_PART: usize = 16;
 
 impl WriteArea {
+    /// Slots that are kept free, with stripes of so many blocks.
+    pub(in crate::log) fn free_min(&self, stripe_blocks: u64) -> usize {
+        let stripe_blocks = usize::try_from(stripe_blocks).expect("a usize of blocks");
+        let all = self.slots.free_count() + self.slots.used_count();
+        (all / FREE_PART).max(2 * stripe_blocks).min(all / 2)
+    }
+
     /// True when all that slots hold is to leave.
     fn leaves(&self) -> bool {
         self.drains || self.scrubs || self.stage == Stage::Retiring || self.slots.found_count() > 0
@@ -78,7 +85,7 @@ impl Shard {
 
     /// Moves all, or all of a range, and closes the last stripe.
     fn move_all(&mut self, stream: Stream, among: Option<Range<u64>>, now: Instant, fx: &mut Effects) {
-        while let Some(id) = self.area.slots.next_to_move(true, among.as_ref()) {
+        while let Some(id) = self.area.slots.any_to_move(among.as_ref()) {
             if !self.may_place_slot(stream) {
                 return;
             }
@@ -91,25 +98,34 @@ impl Shard {
         }
     }
 
-    /// Moves as many blocks as fill stripes, until enough slots are free.
+    /// Where too few slots are free, moves as many blocks as fill stripes for one command of each drive: such a command takes less of its
+    /// drive's time than one for each stripe, and fewer writes of slots meet it.
     fn make_room(&mut self, stream: Stream, now: Instant, fx: &mut Effects) {
-        let stripe_blocks = self.stripes.streams[stream.index()].stripe_data_blocks as usize;
-        let all = self.area.slots.free_count() + self.area.slots.used_count();
-        let wanted = (all / FREE_PART).max(2 * stripe_blocks).min(all / 2);
+        let writer = &self.stripes.streams[stream.index()];
+        let (stripe_blocks, chunk_blocks) =
+            (writer.stripe_data_blocks as usize, writer.chunk_blocks as usize);
+        let stripes = (self.core.config.joined_blocks_max() as usize / chunk_blocks).max(1);
+        let free_min = self.area.free_min(stripe_blocks as u64);
         let mut leaving = self.area.slots.moving_count();
+        if self.area.slots.free_count() + leaving >= free_min {
+            return;
+        }
+        let wanted = free_min + (stripes * stripe_blocks).min(free_min);
+        self.appender().begin_batch();
         while self.area.slots.free_count() + leaving < wanted && self.may_place_slot(stream) {
             let filling = self.stripes.streams[stream.index()].filling;
             let gathered = filling.map_or(0, |slot| self.stripes.slots.get(slot).blocks.len());
             let room = stripe_blocks - gathered;
             if self.area.slots.live_count() < room {
-                return;
+                break;
             }
             for _ in 0..room {
-                let id = self.area.slots.next_to_move(false, None).expect("counted");
+                let id = self.area.slots.next_to_move().expect("counted");
                 self.move_slot(id, stream, now, fx);
             }
             leaving += room;
         }
+        self.appender().end_batch(fx);
     }
 
     /// A trim holds its regions: true when no block of them has a slot, `None` when one never leaves it.

@@ -13,10 +13,15 @@
 //! Slots at the end of the table hold what a mount found in the write area of before. They have no place of their own on the
 //! drives, and are never written.
 
+use crate::log::area::order::Order;
+use crate::log::lifetime::{Forecast, Ghost, Lifetimes};
 use base::frame::Frame;
 use base::units::Lba;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use zone::format::oob::Kind;
+
+/// Rewrites of a block from which on its distance is believed.
+const REWRITES_PROVE: u8 = 2;
 
 /// A version of a block.
 #[derive(Debug)]
@@ -52,8 +57,6 @@ struct Slot {
     durable: Option<Version>,
     /// Set while that one is in a stripe that is not durable.
     is_moving: bool,
-    /// Set when it was overwritten since it came, or since it was passed over last.
-    is_hot: bool,
     pending: Option<Pending>,
 }
 
@@ -87,8 +90,10 @@ pub struct Slots {
     free: Vec<u32>,
     /// Slot of each block that has one.
     places: BTreeMap<Lba, u32>,
-    /// Durable versions in the order in which they are to leave.
-    queue: VecDeque<u32>,
+    /// Durable versions that no stripe has, in the order in which they are to leave.
+    order: Order,
+    /// Small writes of late, in slots and elsewhere.
+    ghost: Ghost,
     moving: u32,
     /// Slots that hold what a mount found.
     found: u32,
@@ -97,19 +102,45 @@ pub struct Slots {
 impl Slots {
     /// So many slots that can be written, once they are opened, and one for each block that a mount found.
     #[must_use]
-    pub fn new(writable: u32, found: Vec<(Lba, Version)>) -> Slots {
-        let empty = || Slot { lba: Lba(0), durable: None, is_moving: false, is_hot: false, pending: None };
+    pub fn new(lifetimes: Lifetimes, writable: u32, found: Vec<(Lba, Version)>) -> Slots {
+        let empty = || Slot { lba: Lba(0), durable: None, is_moving: false, pending: None };
         let mut slots: Vec<Slot> = (0..writable).map(|_| empty()).collect();
-        let (mut places, mut queue) = (BTreeMap::new(), VecDeque::with_capacity(writable as usize));
+        let ghost = Ghost::new(lifetimes, writable as usize);
+        let mut order = Order::new(lifetimes, writable as usize + found.len(), ghost.span());
+        let mut places = BTreeMap::new();
         for (slot, (lba, version)) in (writable..).zip(found) {
             let before = places.insert(lba, slot);
             assert!(before.is_none(), "block {lba} was found once");
             slots.push(Slot { lba, durable: Some(version), ..empty() });
-            queue.push_back(slot);
+            order.push(slot, &Forecast::UNKNOWN, 0);
         }
         let found = u32::try_from(places.len()).expect("a u32 of slots");
         let free = Vec::with_capacity(writable as usize);
-        Slots { slots, writable, free, places, queue, moving: 0, found }
+        Slots { slots, writable, free, places, order, ghost, moving: 0, found }
+    }
+
+    /// A small write comes. Returns what is expected of its block.
+    pub fn note(&mut self, lba: Lba) -> Forecast {
+        self.ghost.note(lba)
+    }
+
+    /// True when a block without a slot is worth one of those that are free. What was overwritten of late is, while slots stand empty,
+    /// for nothing has to leave. By levels, once blocks leave for those that come, one is whose next write is near by two distances at
+    /// least, and expected earlier than that of the block which leaves: a single distance is short by chance too often.
+    pub fn is_worth_slot(&mut self, forecast: &Forecast, are_empty: bool) -> bool {
+        let leaves_later = |slots: &mut Slots| {
+            let now = slots.ghost.now();
+            let leaving = slots.order.next(now);
+            leaving.is_some_and(|slot| slots.order.class(slot, now) > slots.order.class_of(forecast))
+        };
+        match self.ghost.lifetimes() {
+            Lifetimes::Off => false,
+            Lifetimes::Queues => forecast.rewrites > 0,
+            Lifetimes::Levels if are_empty => forecast.rewrites > 0,
+            Lifetimes::Levels => {
+                forecast.rewrites >= REWRITES_PROVE && self.ghost.is_near(forecast) && leaves_later(self)
+            }
+        }
     }
 
     /// Every slot that can be written is free from now on.
@@ -145,7 +176,7 @@ impl Slots {
     /// Durable versions that no stripe has.
     #[must_use]
     pub fn live_count(&self) -> usize {
-        self.queue.len()
+        self.order.len()
     }
 
     /// Durable versions that are in stripes which are not durable.
@@ -157,7 +188,7 @@ impl Slots {
     /// Blocks whose newest durable version no stripe has.
     #[must_use]
     pub fn durable_count(&self) -> u64 {
-        self.queue.len() as u64 + u64::from(self.moving)
+        self.order.len() as u64 + u64::from(self.moving)
     }
 
     /// Frames of all versions.
@@ -292,14 +323,17 @@ impl Slots {
             return Some(version.frame);
         }
         let before = slot.durable.replace(version);
+        let (forecast, now) = (self.ghost.forecast(slot.lba), self.ghost.now());
         if before.is_none() {
-            self.queue.push_back(id);
-        } else if std::mem::take(&mut slot.is_moving) {
-            // The stripe that has the version before does not count any more.
-            self.moving -= 1;
-            self.queue.push_back(id);
+            self.order.push(id, &forecast, now);
+        } else {
+            if std::mem::take(&mut slot.is_moving) {
+                // The stripe that has the version before does not count any more.
+                self.moving -= 1;
+                self.order.push(id, &forecast, now);
+            }
+            self.order.touch(id, &forecast, now);
         }
-        slot.is_hot = before.is_some();
         before.map(|before| before.frame)
     }
 
@@ -312,22 +346,17 @@ impl Slots {
         Some(before.frame)
     }
 
-    /// The version that is to leave next, in the order in which they came, of which those that were overwritten since are passed
-    /// over once, unless `takes_all`. Those of other ranges than `among` stay where they are.
-    pub fn next_to_move(&mut self, takes_all: bool, among: Option<&std::ops::Range<u64>>) -> Option<u32> {
-        if let Some(among) = among {
-            let is_among = |id: &u32| among.contains(&self.slots[*id as usize].lba.0);
-            return self.queue.iter().copied().find(is_among);
-        }
-        for _ in 0..2 * self.queue.len() {
-            let id = *self.queue.front()?;
-            let slot = &mut self.slots[id as usize];
-            if takes_all || !std::mem::take(&mut slot.is_hot) {
-                return Some(id);
-            }
-            self.queue.rotate_left(1);
-        }
-        self.queue.front().copied()
+    /// The version that is to leave next: that of the block which will be overwritten last, as far as that is known.
+    pub fn next_to_move(&mut self) -> Option<u32> {
+        self.order.next(self.ghost.now())
+    }
+
+    /// Any version that is to leave, of a range or of all.
+    #[must_use]
+    pub fn any_to_move(&self, among: Option<&std::ops::Range<u64>>) -> Option<u32> {
+        let Some(among) = among else { return self.order.first() };
+        let mut among = self.places.range(Lba(among.start)..Lba(among.end)).map(|(_, slot)| *slot);
+        among.find(|slot| self.order.contains(*slot))
     }
 
     /// A durable version goes to a stripe.
@@ -335,8 +364,7 @@ impl Slots {
     /// # Panics
     /// When it is in one already.
     pub fn begin_move(&mut self, id: u32) -> (Lba, &Version) {
-        let at = self.queue.iter().position(|queued| *queued == id).expect("a version moves once");
-        self.queue.remove(at);
+        self.order.remove(id);
         let slot = &mut self.slots[id as usize];
         assert!(!slot.is_moving, "a version moves once");
         slot.is_moving = true;
@@ -357,7 +385,7 @@ impl Slots {
         if !is_durable {
             slot.is_moving = false;
             self.moving -= 1;
-            self.queue.push_back(id);
+            self.order.push(id, &self.ghost.forecast(lba), self.ghost.now());
             return None;
         }
         let version = slot.durable.take().expect("just looked at");
@@ -368,14 +396,12 @@ impl Slots {
     /// A slot's durable version is gone.
     fn leave(&mut self, id: u32) {
         let slot = &mut self.slots[id as usize];
-        slot.is_hot = false;
         if std::mem::take(&mut slot.is_moving) {
             self.moving -= 1;
         } else {
-            let at =
-                self.queue.iter().position(|queued| *queued == id).expect("what does not move is queued");
-            self.queue.remove(at);
+            self.order.remove(id);
         }
+        self.order.forget_hits(id);
         self.give_if_empty(id);
     }
 
@@ -398,7 +424,7 @@ impl Slots {
     pub fn check_invariants(&self) {
         let (mut live, mut moving, mut used, mut found) = (0, 0, 0, 0);
         for (id, slot) in (0..).zip(&self.slots) {
-            let is_queued = self.queue.contains(&id);
+            let is_queued = self.order.contains(id);
             assert!(
                 is_queued == (slot.durable.is_some() && !slot.is_moving),
                 "slot {id} is queued: {is_queued}"
@@ -411,7 +437,7 @@ impl Slots {
             found += u32::from(!slot.is_empty() && id >= self.writable);
         }
         assert!(
-            (live, moving, used, found) == (self.queue.len(), self.moving, self.places.len(), self.found),
+            (live, moving, used, found) == (self.order.len(), self.moving, self.places.len(), self.found),
             "slots are counted"
         );
         assert!(self.free.iter().all(|id| self.slots[*id as usize].is_empty()), "a free slot holds nothing");

@@ -2,7 +2,7 @@
 //! active members, and any member that failed is recorded on the others.
 
 use crate::log::append::Appender;
-use crate::log::area::slots::Version;
+use crate::log::area::slots::{Slots, Version};
 use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
 use crate::log::core::Core;
 use crate::log::index::Name;
@@ -25,10 +25,29 @@ impl WriteArea {
             && core.membership.lost_count() == 0
     }
 
-    /// True when a small write may go over an older version of its block, now.
-    #[must_use]
-    pub fn takes_overwrite(&self, core: &Core, lba: Lba) -> bool {
-        self.takes_writes(core) && self.slots.is_overwrite(lba, core.next_sequence) == Some(true)
+    /// True while so many blocks under way take drives no more commands in slots than in stripes. With more, stripes are full, and share
+    /// commands besides.
+    fn may_choose(&self, core: &Core, blocks_under_way: u64) -> bool {
+        let commands = blocks_under_way * u64::from(self.places.copies);
+        core.tuning.slots_at_any_depth || commands <= u64::from(self.places.members)
+    }
+
+    /// A small write comes, of so many blocks under way. True when it goes to a slot now: over an older version of its block, or to a free
+    /// one where the block is likely to be overwritten soon.
+    fn takes_write(&mut self, core: &Core, lba: Lba, blocks_under_way: u64, stripe_blocks: u64) -> bool {
+        let forecast = self.slots.note(lba);
+        if !self.takes_writes(core) {
+            return false;
+        }
+        match self.slots.is_overwrite(lba, core.next_sequence) {
+            Some(true) => true,
+            Some(false) => {
+                let (free, free_min) = (self.slots.free_count(), self.free_min(stripe_blocks));
+                let is_worth_slot = |slots: &mut Slots| slots.is_worth_slot(&forecast, free > free_min);
+                free > 0 && self.may_choose(core, blocks_under_way) && is_worth_slot(&mut self.slots)
+            }
+            None => false,
+        }
     }
 
     /// Writes the copies of a block.
@@ -119,16 +138,21 @@ impl Appender<'_> {
 }
 
 impl Shard {
-    /// A small write of a block that a slot holds goes over it; any other comes back.
-    pub(in crate::log) fn overwrite_slot(
+    /// A small write goes to the slot that holds its block, or to a free one where it is worth that; any other comes back.
+    pub(in crate::log) fn write_to_slot(
         &mut self,
         request: u32,
         placement: Placement,
         fx: &mut Effects,
     ) -> Option<Placement> {
         let lba = Lba(placement.protected.lba);
-        let is_small = self.clients.requests.get(request).blocks() < self.small_blocks();
-        if !is_small || !self.area.takes_overwrite(&self.core, lba) {
+        if self.area.is_off() {
+            return Some(placement);
+        }
+        let small_blocks = self.small_blocks();
+        let is_small = self.clients.requests.get(request).blocks() < small_blocks;
+        let under_way = self.clients.demand.blocks_under_way();
+        if !is_small || !self.area.takes_write(&self.core, lba, under_way, small_blocks) {
             return Some(placement);
         }
         let Placement { mut frame, protected, data_crc, .. } = placement;

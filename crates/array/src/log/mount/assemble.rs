@@ -78,6 +78,7 @@ pub fn run(
     let clients = clients_of(&index, in_flight_max);
     let stripes = Stripes {
         slots: StripeSlots::new(slots, config.members, chunks),
+        batch: None,
         streams,
         skew: Skew::new(config.volume_blocks),
         separates_survivors: false,
@@ -102,7 +103,7 @@ pub fn run(
     };
     assert!(core.next_sequence > sequence_max, "sequences only grow");
     let blocks = take_slots(session, &mut core, &slots_that_count);
-    let area = WriteArea::new(&core.config, area_zones, area_segments, blocks);
+    let area = WriteArea::new(&core.config, (area_zones, tuning.lifetimes), area_segments, blocks);
     let mut shard = Shard {
         clients,
         stripes,

@@ -87,6 +87,12 @@ impl Demand {
         self.peaks[0] = self.peaks[0].max(self.blocks_under_way);
     }
 
+    /// Blocks of writes that were admitted and are not durable.
+    #[must_use]
+    pub fn blocks_under_way(&self) -> u64 {
+        self.blocks_under_way
+    }
+
     /// A write is durable.
     pub fn end(&mut self, blocks: u64) {
         assert!(self.blocks_under_way >= blocks);

@@ -9,6 +9,7 @@
 //! that one, each time for another. So stripes that wait go to segments at once, shared out among them; a stripe that is
 //! alone waits for the first of them to have room, which is not known before.
 
+use crate::log::config::ArrayConfig;
 use crate::log::policy::Space;
 use zone::format::header::Stream;
 
@@ -27,13 +28,19 @@ impl Space<'_> {
         stripes_worth(writer.sealed.len(), writer.open.len())
     }
 
-    /// Blocks that one command for a zone may write.
+    /// Blocks that one command for a zone may write. Beside a write area chunks are joined by any policy: its writes take turns with them
+    /// at the drives.
     pub(in crate::log) fn joined_blocks_max(&self) -> u32 {
-        if self.core.is_adaptive() {
-            JOINED_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max)
-        } else {
-            0
-        }
+        let has_area = self.core.tuning.write_area_zones > 0;
+        if self.core.is_adaptive() || has_area { self.core.config.joined_blocks_max() } else { 0 }
+    }
+}
+
+impl ArrayConfig {
+    /// Blocks that one command for a zone may write where chunks are joined.
+    #[must_use]
+    pub fn joined_blocks_max(&self) -> u32 {
+        JOINED_BLOCKS_MAX.min(self.geometry.transfer_blocks_max)
     }
 }
 

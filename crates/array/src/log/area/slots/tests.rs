@@ -10,7 +10,7 @@ fn version(sequence: u64) -> Version {
 
 #[test]
 fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
-    let mut slots = Slots::new(1, Vec::new());
+    let mut slots = Slots::new(Lifetimes::Off, 1, Vec::new());
     slots.open();
     let id = slots.begin_write(Lba(7), version(1), 0, 2);
     assert_eq!((slots.free_count(), slots.is_overwrite(Lba(7), 2)), (0, None), "one write in flight");
@@ -18,7 +18,7 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
     assert!(!slots.copy_done(id, true) && slots.copy_done(id, true));
     assert!(slots.end_write(id, true).is_none());
     // It moves, and is overwritten meanwhile: what has moved does not count.
-    assert_eq!(slots.next_to_move(false, None), Some(id));
+    assert_eq!(slots.next_to_move(), Some(id));
     assert_eq!(slots.begin_move(id).0, Lba(7));
     assert_eq!(slots.is_overwrite(Lba(7), 2), Some(true));
     assert_eq!(slots.is_overwrite(Lba(7), 1), None, "not over what is newer");
@@ -39,16 +39,16 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
 
 #[test]
 fn what_was_overwritten_is_passed_over_once() {
-    let mut slots = Slots::new(2, Vec::new());
+    let mut slots = Slots::new(Lifetimes::Off, 2, Vec::new());
     slots.open();
     for (lba, sequence) in [(1, 1), (2, 2), (1, 3)] {
         let id = slots.begin_write(Lba(lba), version(sequence), 0, 1);
         assert!(slots.copy_done(id, true));
         slots.end_write(id, true);
     }
-    let id = slots.next_to_move(false, None).unwrap();
+    let id = slots.next_to_move().unwrap();
     assert_eq!(slots.begin_move(id).0, Lba(2));
-    let id = slots.next_to_move(false, None).unwrap();
+    let id = slots.next_to_move().unwrap();
     assert_eq!(slots.begin_move(id).0, Lba(1));
     slots.check_invariants();
 }
@@ -76,8 +76,11 @@ proptest! {
 
     /// Against a model: what a slot holds is the newest durable version, and nothing that is durable in slots alone is given away.
     #[test]
-    fn nothing_durable_is_lost(steps in proptest::collection::vec((0..6_u8, 0..5_u64), 1..300)) {
-        let mut slots = Slots::new(3, vec![(Lba(4), version(1))]);
+    fn nothing_durable_is_lost(
+        lifetimes in proptest::sample::select(vec![Lifetimes::Off, Lifetimes::Levels, Lifetimes::Queues]),
+        steps in proptest::collection::vec((0..6_u8, 0..5_u64), 1..300),
+    ) {
+        let mut slots = Slots::new(lifetimes, 3, vec![(Lba(4), version(1))]);
         let (mut sequence, mut is_open) = (1, false);
         // Newest durable version by block: sequence, and whether it is in slots alone.
         let mut durable: BTreeMap<u64, (u64, bool)> = BTreeMap::from([(4, (1, true))]);
@@ -86,6 +89,7 @@ proptest! {
             match step {
                 0 | 1 if is_open && slots.is_overwrite(Lba(number), sequence + 1).is_some_and(|over| over || slots.free_count() > 0) => {
                     sequence += 1;
+                    slots.note(Lba(number));
                     writing.push(slots.begin_write(Lba(number), version(sequence), 0, 1));
                 }
                 2 if !writing.is_empty() => {
@@ -99,7 +103,7 @@ proptest! {
                     }
                 }
                 3 => {
-                    let next = slots.next_to_move(false, None);
+                    let next = slots.next_to_move();
                     prop_assert_eq!(next.is_some(), slots.live_count() > 0);
                     if let Some(id) = next {
                         let (lba, version) = slots.begin_move(id);
