@@ -10,6 +10,7 @@
 
 mod area;
 mod beyond;
+mod biza14;
 pub mod clients;
 pub mod contest;
 mod design;
@@ -171,7 +172,7 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// Experiments in virtual time that are not among `all`: they are asked for by name.
-pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT, slots::EXPERIMENT];
+pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT, slots::EXPERIMENT, biza14::EXPERIMENT];
 
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].

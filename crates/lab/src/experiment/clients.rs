@@ -16,6 +16,8 @@ pub enum Places {
     Sequential,
     /// Any with the same chance.
     Uniform,
+    /// Nine of ten to the first so many blocks, the others anywhere.
+    Hot(u64),
     /// By Zipf's law with this skew, popular places spread over the volume, as fio does it.
     Zipf(f64),
 }
@@ -128,7 +130,7 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
 
 /// Submits one request more, and notes when it was asked for and its blocks.
 fn ask(rig: &mut Rig, chooser: &mut Chooser, submitted: &mut BTreeMap<u64, (Instant, u32)>) {
-    let ask = chooser.next();
+    let ask = chooser.next_ask();
     let id = rig.submit(ask);
     submitted.insert(id, (rig.now(), ask.blocks));
 }
@@ -183,7 +185,7 @@ pub fn write_at_random(rig: &mut Rig, blocks: u64, seed: u64) -> Result<()> {
 }
 
 /// Chooses where requests go.
-struct Chooser {
+pub struct Chooser {
     writes: bool,
     places: Places,
     sizes: Sizes,
@@ -195,13 +197,18 @@ struct Chooser {
 }
 
 impl Chooser {
-    fn new(load: &Load, volume_blocks: u64, seed: u64) -> Chooser {
+    /// Requests of a load to a volume of so many blocks.
+    ///
+    /// # Panics
+    /// When a request is larger than the volume.
+    #[must_use]
+    pub fn new(load: &Load, volume_blocks: u64, seed: u64) -> Chooser {
         let largest = u64::from(load.sizes.blocks_max());
         assert!(largest <= volume_blocks, "a volume has room for a request");
         let count = (volume_blocks - largest) / u64::from(load.sizes.blocks_min()) + 1;
         let zipf = match load.places {
             Places::Zipf(skew) => Some(Zipf::new(count, skew)),
-            Places::Sequential | Places::Uniform => None,
+            Places::Sequential | Places::Uniform | Places::Hot(_) => None,
         };
         Chooser {
             writes: load.writes,
@@ -214,11 +221,15 @@ impl Chooser {
         }
     }
 
-    fn next(&mut self) -> Ask {
+    /// The next request.
+    pub fn next_ask(&mut self) -> Ask {
         let place = match (self.places, &self.zipf) {
             (Places::Zipf(_), Some(zipf)) => scatter(zipf.rank(&mut self.random), self.count),
             (Places::Sequential, _) => self.next % self.count,
-            (Places::Uniform | Places::Zipf(_), _) => self.random.below(self.count),
+            (Places::Hot(blocks), _) if self.random.chance(9, 10) => {
+                self.random.below(blocks.min(self.count))
+            }
+            (Places::Uniform | Places::Hot(_) | Places::Zipf(_), _) => self.random.below(self.count),
         };
         self.next += 1;
         let lba = place * u64::from(self.sizes.blocks_min());
@@ -295,7 +306,7 @@ mod tests {
             only_degraded: false,
         };
         let mut chooser = Chooser::new(&load, 6, 1);
-        let asks: Vec<Ask> = (0..30_000).map(|_| chooser.next()).collect();
+        let asks: Vec<Ask> = (0..30_000).map(|_| chooser.next_ask()).collect();
         assert!(asks.iter().all(|ask| ask.lba + u64::from(ask.blocks) <= 6));
         assert!((0..3).all(|lba| asks.iter().any(|ask| (ask.lba, ask.blocks) == (lba, 4))));
         let small = asks.iter().filter(|ask| ask.blocks == 1).count();

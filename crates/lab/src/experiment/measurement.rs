@@ -35,6 +35,8 @@ pub const P95: Metric = metric("p95_latency_us", "us");
 pub const P99: Metric = metric("p99_latency_us", "us");
 /// 99.9 % of latencies are at most this.
 pub const P999: Metric = metric("p999_latency_us", "us");
+/// 99.99 % of latencies are at most this.
+pub const P9999: Metric = metric("p9999_latency_us", "us");
 /// Blocks written to drives per block written by clients, parity not counted.
 pub const WRITE_AMPLIFICATION: Metric = metric("write_amplification", "x");
 /// Share of the index that is in memory at the end.
@@ -44,6 +46,9 @@ pub const DRIVE_WRITES: Metric = metric("drive_writes_per_client_write", "x");
 /// Bytes programmed in zones per byte written by clients, data, parity, padding, moves and metadata; what slots of the write area hold at
 /// either end is not among them.
 pub const FLASH_BYTES: Metric = metric("flash_bytes_per_user_byte", "x");
+
+/// Bytes of clients that were overwritten in the write area before they left it, per byte written by clients.
+pub const ABSORBED_BYTES: Metric = metric("absorbed_bytes_per_user_byte", "x");
 
 /// Blocks read from drives for writes, per block written by clients.
 pub const DRIVE_READS: Metric = metric("drive_reads_per_client_write", "x");

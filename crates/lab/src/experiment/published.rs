@@ -1,5 +1,5 @@
-//! What papers say of their designs and experiments, as data: `crates/lab/data/zapraid-experiments.toml` and
-//! `straid-experiments.toml`. What the first says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
+//! What papers say of their designs and experiments, as data: `crates/lab/data/zapraid-experiments.toml`,
+//! `straid-experiments.toml` and `biza-experiments.toml`. What the first says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
 
 use crate::characterise::FIGURE_2;
 use crate::characterise::published as drives;
@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
 const STRAID: &str = include_str!("../../data/straid-experiments.toml");
+const BIZA: &str = include_str!("../../data/biza-experiments.toml");
 
 /// All numbers.
 #[derive(Clone, Debug, Deserialize)]
@@ -101,9 +102,11 @@ impl Published {
     #[must_use]
     pub fn load() -> Published {
         let mut published: Published = toml::from_str(TEXT).expect("the built-in numbers are tested");
-        let straid: Published = toml::from_str(STRAID).expect("the built-in numbers are tested");
-        published.paper = format!("{}; {}", published.paper, straid.paper);
-        published.numbers.extend(straid.numbers);
+        for text in [STRAID, BIZA] {
+            let other: Published = toml::from_str(text).expect("the built-in numbers are tested");
+            published.paper = format!("{}; {}", published.paper, other.paper);
+            published.numbers.extend(other.numbers);
+        }
         let of_drives = drives::Published::load();
         let of_figure = of_drives.numbers().filter(|number| number.finding == FIGURE_2.id);
         published.numbers.extend(of_figure.map(Number::of_drive));

@@ -14,6 +14,7 @@ use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
 use array::engine::Engine;
 use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
+use array::log::lifetime::Lifetimes;
 use array::log::policy::adaptive::{DriveTraits, Policy};
 use array::log::policy::decision::{Decision, Seen};
 use array::log::policy::victim::GcPolicy;
@@ -83,6 +84,10 @@ pub struct Plan {
     pub index_group_entries: Option<usize>,
     /// Zones of each drive for the write area.
     pub write_area_zones: u32,
+    /// How it is told which blocks are worth a slot of it.
+    pub lifetimes: Lifetimes,
+    /// Blocks that are worth a slot get one however many writes are under way.
+    pub slots_at_any_depth: bool,
     /// Seed of the drives.
     pub seed: u64,
 }
@@ -128,6 +133,8 @@ impl Plan {
             index_memory: None,
             index_group_entries: None,
             write_area_zones: setting.write_area_zones.unwrap_or(0),
+            lifetimes: Lifetimes::default(),
+            slots_at_any_depth: false,
             seed,
         })
     }
@@ -239,6 +246,8 @@ impl Plan {
             index_memory: self.index_memory,
             index_group_entries: self.index_group_entries,
             write_area_zones: self.write_area_zones,
+            lifetimes: self.lifetimes,
+            slots_at_any_depth: self.slots_at_any_depth,
             ..Tuning::default()
         }
     }

@@ -42,6 +42,12 @@ pub struct Setting {
     /// Zones of each drive for the write area, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_area_zones: Option<u32>,
+    /// Each write is flushed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flushes: Option<bool>,
+    /// How it is told which blocks are worth a slot of it, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetimes: Option<&'static str>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
@@ -107,6 +113,8 @@ impl fmt::Display for Setting {
         for (key, value) in numbers {
             words.extend(value.map(|value| format!("{key}={value}")));
         }
+        words.extend(self.flushes.map(|flushes| format!("flushes={flushes}")));
+        words.extend(self.lifetimes.map(|lifetimes| format!("lifetimes={lifetimes}")));
         words.extend(self.workload.map(|workload| format!("workload={workload}")));
         f.write_str(&words.join(" "))
     }

@@ -90,7 +90,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 }
 
 /// A write, and the flush behind it.
-fn write(rig: &mut Rig, lba: u64, measured: &mut Measured) -> Result<()> {
+pub fn write(rig: &mut Rig, lba: u64, measured: &mut Measured) -> Result<()> {
     let begin = rig.now();
     rig.submit(Ask { writes: true, lba, blocks: 1 });
     rig.flush();
