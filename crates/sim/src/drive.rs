@@ -534,6 +534,7 @@ impl Drive {
 
     /// A zone is about to be reset.
     fn before_reset(&mut self, zone: ZoneIndex) {
+        self.note_reset(zone);
         self.faults.unreadable.retain(|(at, _)| *at != zone.0);
         if let Some(flushed) = self.flushed.get_mut(zone.index()) {
             *flushed = 0;

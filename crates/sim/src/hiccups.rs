@@ -37,6 +37,11 @@ impl World {
             ledger.end_scrub();
             ledger.blame(member, if is_meant { "drive away for too long" } else { "drive lost its cache" });
         }
+        // Beside others that are lost, what no flush has covered may be gone, as when the power of all fails.
+        if loses_cache && !ledger.is_tolerable() {
+            self.service.clients.oracle.power_failed();
+        }
+        let ledger = &mut self.service.ledger;
         // A drive without power may carry commands out in part, too.
         if matches!(manner, Manner::Torn | Manner::Power) {
             self.bays.replaced.remove(&member);

@@ -1,13 +1,13 @@
 //! A drive that is away for a while: what was in flight comes back with its frames, and nobody knows what became of it.
 
-use super::{Drive, InFlight, refused, stub};
+use super::{Drive, InFlight, end_of, refused, stub};
 use crate::power::Power;
 use crate::step::{Kind, Manner};
 use crate::trace::Trace;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 use std::collections::BTreeMap;
-use zone::device::{Command, Completion, Status};
+use zone::device::{Command, Completion, Status, ZoneState};
 
 /// Time after the end of an absence in which its owner may still find out.
 const FINDING_OUT: Nanos = Nanos(1_000_000_000);
@@ -84,8 +84,13 @@ impl Drive {
         if manner == Manner::Power {
             let is_cut = self.flight.iter().any(|flight| flight.command.is_some());
             self.lose_power();
-            let ends = self.ends();
-            let is_lost = |(zone, end): (&ZoneIndex, &u32)| ends[zone.index()] < *end;
+            // The pointer of a zone that is full, read-only or offline tells nothing: checksums find what it lost.
+            let is_lost = |(zone, end): (&ZoneIndex, &u32)| {
+                let found = self.media.zone(*zone);
+                let has_pointer =
+                    !matches!(found.state, ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline);
+                has_pointer && end_of(found) < *end
+            };
             self.absence.has_lost |= is_cut && self.absence.answered.iter().any(is_lost);
             return;
         }
@@ -107,13 +112,17 @@ impl Drive {
         let Completion { status: Status::Success, zone, offset, frames, .. } = completion else { return };
         let end = offset + u32::try_from(frames.len()).expect("a transfer");
         match kind {
-            Kind::Reset => _ = self.absence.answered.remove(zone),
-            Kind::Read | Kind::Flush | Kind::Finish | Kind::Area | Kind::Commit => {}
+            Kind::Read | Kind::Reset | Kind::Flush | Kind::Finish | Kind::Area | Kind::Commit => {}
             _ => {
                 let answered = self.absence.answered.entry(*zone).or_default();
                 *answered = end.max(*answered);
             }
         }
+    }
+
+    /// A zone is reset, answered or not: what was answered for it before is no loss.
+    pub(super) fn note_reset(&mut self, zone: ZoneIndex) {
+        self.absence.answered.remove(&zone);
     }
 
     /// True when the drive has lost what it had acknowledged, and its owner could see that.
