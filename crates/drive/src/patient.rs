@@ -343,8 +343,12 @@ impl Patient {
             let orphans = self.orphans_of(zone);
             let Some(found) = line.explain(reported, orphans, self.geometry.zone_capacity_blocks) else {
                 log::error!(
-                    "zone {zone} of a drive that was away is {reported:?}, and was left as {line:?} with {orphans:?} in flight: \
-                     somebody else wrote it, or the drive has lost what it had acknowledged"
+                    "zone {zone} of a drive that was away is {:?}, write pointer {}; {} blocks were acknowledged, {} in flight: \
+                     another host wrote it, or the drive has lost what it had acknowledged",
+                    reported.state,
+                    reported.write_pointer,
+                    line.solid(),
+                    orphans.blocks,
                 );
                 return self.lose(Loss::Changed);
             };

@@ -40,6 +40,11 @@ impl Line {
         Line { solid, islands: Vec::new(), sealed, is_vague: false, is_spoilt: false }
     }
 
+    /// Number of blocks from the start of the zone that were all acknowledged.
+    pub(super) fn solid(&self) -> u32 {
+        self.solid
+    }
+
     /// The zone is as a report has it, whatever was known.
     pub(super) fn learn(&mut self, found: &ZoneDescriptor) {
         let Line { is_vague, is_spoilt, .. } = *self;
