@@ -103,6 +103,25 @@ impl Options {
         rest.div_ceil(3).saturating_mul(4)
     }
 
+    /// Judges whether the memory holds an index with as many slots as drives of this size should have.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check_memory(&self, flash_bytes: u64) -> Result<(), MemoryShort> {
+        let (needed, given) = (self.memory_for(flash_bytes), self.memory_bytes);
+        if needed <= given {
+            return Ok(());
+        }
+        let fits = |object_mean: u64| Options { object_mean, ..*self }.memory_for(flash_bytes) <= given;
+        // The mean only lowers what is needed: halves of what is left are tried.
+        let (mut too_small, mut enough) = (self.object_mean, flash_bytes);
+        while enough - too_small > 1 {
+            let between = too_small.midpoint(enough);
+            *(if fits(between) { &mut enough } else { &mut too_small }) = between;
+        }
+        Err(MemoryShort { needed, given, flash_bytes, object_mean: self.object_mean, enough })
+    }
+
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
     /// as the memory holds.
     #[must_use]
@@ -115,6 +134,21 @@ impl Options {
         let buckets = wanted.min(affordable).clamp(1, (1 << 36) - 1);
         Shape::new(buckets, self.tag_bits.clamp(1, TAG_BITS_MAX)).expect("clamped to what is possible")
     }
+}
+
+/// The memory does not hold the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryShort {
+    /// Bytes that index, buffers and copies would need.
+    pub needed: u64,
+    /// Bytes that they have.
+    pub given: u64,
+    /// Bytes of the drives.
+    pub flash_bytes: u64,
+    /// Bytes of an object on the mean.
+    pub object_mean: u64,
+    /// Bytes of the smallest objects, on the mean, for which the memory would do.
+    pub enough: u64,
 }
 
 /// Why drives do not do for a cache.
@@ -204,3 +238,6 @@ pub fn check_drive(place: usize, geometry: &Geometry) -> Result<(), DrivesError>
 pub fn active_zones(geometry: &Geometry) -> u32 {
     geometry.active_zones_max.min(geometry.open_zones_max)
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,12 @@ impl CacheVolume {
         self.drives.len() - 1
     }
 
+    /// Bytes of all places, for which the next mount makes the index.
+    #[must_use]
+    pub fn flash_bytes(&self) -> u64 {
+        self.shard.flash_bytes()
+    }
+
     /// Slots of the index, of those that it would have if it were made for the drives that are there now.
     #[must_use]
     pub fn index_share(&self) -> f64 {
