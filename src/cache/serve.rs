@@ -291,6 +291,8 @@ impl Backend for Served {
             ("bytes_admitted", counters.bytes_admitted.to_string()),
             ("bytes_forgotten", counters.bytes_forgotten.to_string()),
             ("zones_free", status.zones.free.to_string()),
+            ("zones_expired", counters.zones_expired.to_string()),
+            ("expired_share", format!("{:.3}", status.expired_share())),
             ("zones_spared", counters.zones_spared.to_string()),
             ("reinserted", counters.reinserted.to_string()),
             ("bytes_reinserted", counters.bytes_reinserted.to_string()),

@@ -3,10 +3,13 @@
 use crate::admission::{Admission, Gate};
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
-use crate::policy::Eviction;
+use crate::policy::{Eviction, Stream};
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::device::Geometry;
+
+/// Longest time to live of objects in each group, in milliseconds: 5 minutes, 2 hours, 2 days.
+pub const TTL_GROUPS: [u64; Stream::GROUPS.len()] = [300_000, 7_200_000, 172_800_000];
 
 /// Identities of a new cache.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub struct Options {
     pub admission: Admission,
     /// Bytes a day that `auto` admits, about.
     pub endurance: Option<u64>,
+    /// Longest time to live of objects in each group, in milliseconds; zero is no group.
+    pub ttl_groups: [u64; Stream::GROUPS.len()],
     /// Bits of a tag; 12 but in tests.
     pub tag_bits: u32,
     /// Longest value that is stored, where drives allow it.
@@ -55,6 +60,7 @@ impl Default for Options {
             admission: Admission::default(),
             endurance: None,
             object_mean: 1024,
+            ttl_groups: TTL_GROUPS,
             tag_bits: TAG_BITS_MAX,
             object_max,
             batch_pages: 64,
@@ -89,6 +95,15 @@ impl Options {
         let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64 / 4;
         let hashes = if self.admission == Admission::All { 0 } else { wanted.min(rest / 16) };
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
+    }
+
+    /// The stream of an object that lives for so many milliseconds, where drives have zones for so many groups.
+    #[must_use]
+    pub fn stream_of(&self, lives: u64, groups: usize) -> Stream {
+        let groups = Stream::groups(groups);
+        let all = Stream::GROUPS.iter().zip(self.ttl_groups);
+        let mut fitting = all.filter(|(group, most)| groups.contains(group) && lives <= *most && *most > 0);
+        fitting.next().map_or(Stream::Young, |(group, _)| *group)
     }
 
     fn buckets_wanted(&self, flash_bytes: u64) -> u64 {
