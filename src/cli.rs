@@ -226,6 +226,10 @@ pub struct ServiceOptions {
     /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed
     #[arg(long, default_value = "30", value_parser = parse_drive_timeout, value_name = "SECONDS")]
     pub drive_timeout: Nanos,
+    /// Seconds for which an NVMe drive is waited for that is reset or away: its writes wait, reads are decoded from other drives;
+    /// after that it is failed; 0 fails it at once
+    #[arg(long, default_value = "60", value_parser = parse_drive_patience, value_name = "SECONDS")]
+    pub drive_patience: Nanos,
     /// Most of the index that is kept in memory; the rest lies on the drives [default: all]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub index_memory: Option<u64>,
@@ -707,6 +711,14 @@ fn parse_drive_timeout(text: &str) -> Result<Nanos, String> {
     let seconds: u64 =
         seconds.ok_or_else(|| format!("`{text}`: use whole seconds from 1 to {DRIVE_TIMEOUT_MAX}"))?;
     Ok(Nanos(seconds * 1_000_000_000))
+}
+
+fn parse_drive_patience(text: &str) -> Result<Nanos, String> {
+    if text == "0" {
+        return Ok(Nanos(0));
+    }
+    parse_drive_timeout(text)
+        .map_err(|_| format!("`{text}`: use whole seconds from 0 to {DRIVE_TIMEOUT_MAX}"))
 }
 
 /// A rate as it is typed.

@@ -8,6 +8,7 @@
 //! given up then, and clients wait: afterwards all of them are as they were.
 //!
 //! Writes that wait for room on a full file system do not count: that is no trouble of the drive, and ends by itself.
+//! Nor do commands that wait for a drive that is away for a while (ADR 72): that has a patience of its own.
 //! Nor does time in which nobody looked, because the process was stopped or its machine was: drives had none either.
 
 use array::log::volume::LogVolume;
@@ -17,7 +18,7 @@ use base::units::DriveIndex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use zone::condition::{Condition, Loss, Outstanding};
+use zone::condition::{Condition, Hiccups, Loss, Outstanding, Settled};
 use zone::format::superblock::MemberState;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -47,6 +48,9 @@ pub struct Trouble {
     /// Writes have been waiting for room on the drive's file system for so many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_room_s: Option<u64>,
+    /// The drive is away, and has been waited for so many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_s: Option<u64>,
     /// A command was not answered for so many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered_s: Option<u64>,
@@ -69,6 +73,9 @@ impl fmt::Display for Trouble {
                 "the header of its file is damaged: `scrub --repair` writes it anew, or the next start is without it".to_owned()
             }),
             self.waits_for_room_s.map(|s| format!("waits for room on its file system since {s} s")),
+            self.stalled_s.map(|s| {
+                format!("away since {s} s, and waited for: its writes wait, reads are decoded from other drives")
+            }),
             self.unanswered_s.map(|s| format!("has not answered a command for {s} s")),
             self.slow_p99_us.map(|us| format!("slow: {us} us for 99 % of commands")),
         ];
@@ -84,6 +91,9 @@ struct Said {
     unanswered: Option<Outstanding>,
     waits_for_room: bool,
     slow: bool,
+    /// Hiccups that are over, and whether another one has begun.
+    hiccups: u32,
+    is_stalled: bool,
 }
 
 /// Judgement of a drive.
@@ -143,6 +153,7 @@ impl DriveWatch {
                 Verdict::Lost => volume.give_up_member(drive),
                 Verdict::Overdue => overdue.push(name),
             }
+            self.note_hiccups(index, &name_of(&path_of, index));
             self.note_header(index, &name_of(&path_of, index));
             self.note_room(index, &name_of(&path_of, index));
         }
@@ -208,6 +219,33 @@ impl DriveWatch {
         }
     }
 
+    /// Says when a drive is away, and when it is back.
+    fn note_hiccups(&mut self, index: usize, name: &Name) {
+        let (condition, said) = &mut self.drives[index];
+        let Hiccups { count, stalled_since, last } = condition.hiccups;
+        let over = count - u32::from(stalled_since.is_some());
+        // Another drive in its place begins anew.
+        if over > said.hiccups
+            && condition.loss.is_none()
+            && let Some(Settled { lasted, waited, landed, repeated }) = last
+        {
+            log::warn!(
+                "{name}: is back after {} ms, and nothing was lost: {waited} commands waited; of those whose fate nobody knew, \
+                 {landed} had been carried out and {repeated} were given again",
+                lasted.0 / 1_000_000
+            );
+            said.is_stalled = false;
+        }
+        said.hiccups = over;
+        let is_stalled = stalled_since.is_some();
+        if is_stalled && !said.is_stalled {
+            log::warn!(
+                "{name}: was reset or is away, and is waited for: its writes wait, reads are decoded from other drives"
+            );
+        }
+        said.is_stalled = is_stalled;
+    }
+
     fn note_header(&mut self, index: usize, name: &Name) {
         let (condition, said) = &mut self.drives[index];
         let is_damaged = condition.header_damaged && condition.loss.is_none();
@@ -263,6 +301,16 @@ impl DriveWatch {
         }
     }
 
+    /// True of a drive that is away and waited for.
+    pub fn is_stalled(&self, drive: usize) -> bool {
+        self.drives.get(drive).is_some_and(|(condition, _)| condition.hiccups.stalled_since.is_some())
+    }
+
+    /// Times that a drive was away for a while.
+    pub fn hiccups(&self, drive: usize) -> u32 {
+        self.drives.get(drive).map_or(0, |(condition, _)| condition.hiccups.count)
+    }
+
     /// True of a drive that is lost to this server.
     pub fn is_lost(&self, drive: usize) -> bool {
         self.drives.get(drive).is_some_and(|(condition, _)| condition.loss.is_some())
@@ -276,6 +324,7 @@ impl DriveWatch {
             lost: condition.loss.map(|loss| loss.to_string()),
             header_damaged: condition.header_damaged,
             waits_for_room_s: condition.waits_for_room_since.map(seconds),
+            stalled_s: condition.hiccups.stalled_since.map(seconds),
             unanswered_s: said.unanswered.map(|oldest| seconds(oldest.since)),
             slow_p99_us: self.is_slow[drive].then_some(condition.latency.p99.0 / 1000),
         };

@@ -2,18 +2,27 @@
 //! where one is given.
 
 use crate::exit::Exit;
+use crate::way_back::{DeviceWay, Moved};
 use anyhow::{Context, Result};
+use base::time::Nanos;
 use drive::any::AnyDrive;
 use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
+use drive::patient::Patient;
 use drive::timing::{ModelOptions, Profile};
 use drive::{Bell, HostedDrive};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use zone::device::ZonedDevice;
 
 /// See the module.
 pub struct Hosting {
     /// Profile whose timing drives take, if any. Such drives are not hosted: their time is that of the loop.
     profile: Option<Profile>,
+    /// Time for which a device that is away is waited for; zero is none.
+    patience: Nanos,
+    /// Where those are that came back.
+    moved: Moved,
     /// Bell that rings when a hosted drive has answers.
     bell: Bell,
 }
@@ -29,9 +38,15 @@ pub struct Hosted {
 }
 
 impl Hosting {
-    /// Drives as they are, or as a profile has them.
+    /// Drives as they are, or as a profile has them. None is waited for that is away.
     pub fn new(profile: Option<Profile>) -> Result<Hosting> {
-        Ok(Hosting { profile, bell: Bell::new().context("event descriptor of the drives")? })
+        let (patience, moved) = (Nanos(0), Moved::default());
+        Ok(Hosting { profile, patience, moved, bell: Bell::new().context("event descriptor of the drives")? })
+    }
+
+    /// The same, where devices that are away are waited for.
+    pub fn with_patience(self, patience: Nanos) -> Hosting {
+        Hosting { patience, ..self }
     }
 
     /// Returns the profile whose timing drives take, if any.
@@ -42,6 +57,11 @@ impl Hosting {
     /// The bell of all drives, for the loop.
     pub fn bell_descriptor(&self) -> Result<OwnedFd> {
         self.bell.descriptor().context("event descriptor of the drives")
+    }
+
+    /// Drives that came back since this was asked last, and where they are now.
+    pub fn take_moved(&self) -> Vec<(uuid::Uuid, PathBuf)> {
+        std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// From now on somebody sleeps until drives have something to say.
@@ -65,7 +85,14 @@ impl Hosting {
             AnyDrive::Nvme(drive) => {
                 let mut device = drive.drive;
                 device.set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
-                Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
+                let device: Box<dyn ZonedDevice> = match self.patience {
+                    Nanos(0) => Box::new(device),
+                    patience => {
+                        let way = DeviceWay::new(drive.found.uuid(), self.bell_descriptor()?, Arc::clone(&self.moved));
+                        Box::new(Patient::new(Box::new(device), Some(Box::new(way)), patience))
+                    }
+                };
+                Ok(Hosted { device, pace: None, wake_fd: None })
             }
         }
     }

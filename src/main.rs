@@ -55,6 +55,7 @@ mod status;
 mod steps;
 mod stop;
 mod supervisor;
+mod way_back;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};

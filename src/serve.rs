@@ -15,7 +15,7 @@ use crate::lines::{self, Lines};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt, Replaced};
 use crate::room;
-use crate::roster::{Absence, OpenDrives, Roster};
+use crate::roster::{Absence, OpenDrives, Roster, within};
 use crate::scrub::{self, DriveOut, ScrubReport};
 use crate::signals::Impatience;
 use crate::spare;
@@ -102,7 +102,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
-    let hosting = Hosting::new(profile)?;
+    let hosting = Hosting::new(profile)?.with_patience(options.drive_patience);
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (listener, control) = listen(&directory.path, options.listen.as_ref())?;
@@ -258,6 +258,7 @@ fn recover(
         let mut volume = LogVolume::new(shard, set);
         turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
         if !volume.engine.must_mount_again() {
+            volume.drives.outlive_hiccups(true);
             return Ok((volume, report));
         }
         log::warn!("a drive failed during recovery, which begins anew without it");
@@ -475,6 +476,10 @@ impl ServedArray {
         let mut report = status::report(&self.directory, &self.volume.engine.status(), &total, Some(served));
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, member.index);
+            member.hiccups = self.watch.hiccups(member.index);
+            if self.watch.is_stalled(member.index) && member.state != "failed" {
+                "stalled".clone_into(&mut member.state);
+            }
         }
         status::name_older_copies(&mut report, &self.older_copies);
         report.log_lines_lost = lines::lost_count();
@@ -609,6 +614,22 @@ impl ServedArray {
         }
     }
 
+    /// Writes down where drives are that were away.
+    fn follow_moved(&mut self) {
+        let mut has_moved = false;
+        for (uuid, path) in self.hosting.take_moved() {
+            let Directory { path: dir, file } = &mut self.directory;
+            if let Some(table) = file.drive.iter_mut().find(|table| table.uuid == uuid) {
+                let path = within(dir, &path);
+                has_moved |= table.path != path;
+                table.path = path;
+            }
+        }
+        if has_moved && let Err(error) = self.directory.save() {
+            log::warn!("array.toml is not up to date, which does no harm: {}", exit::in_words(&error));
+        }
+    }
+
     /// The loop has no descriptor of a drive that came later: it is looked at while it has something to do.
     fn newcomers_deadline(&self) -> Option<Instant> {
         let is_busy = |drive: &DriveIndex| self.volume.commands_in_flight(*drive) > 0;
@@ -651,6 +672,7 @@ impl Volume for ServedArray {
         let path_of = |drive: usize| directory.path.join(&directory.file.drive[drive].path);
         if self.watch.look(now, &mut self.volume, path_of) {
             self.look_for_lost(now);
+            self.follow_moved();
         }
         self.now = now;
         self.volume.turn(now, replies)
@@ -660,6 +682,10 @@ impl Volume for ServedArray {
         let look = Some(self.watch.next_look());
         let dues = [self.volume.next_deadline(), self.newcomers_deadline(), self.spares.due, look];
         dues.into_iter().flatten().min()
+    }
+
+    fn awaits_drive(&self) -> bool {
+        self.volume.awaits_drive()
     }
 }
 

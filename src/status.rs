@@ -224,8 +224,12 @@ pub struct MemberReport {
     /// Name that the device has wherever it is attached, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// active, failed, rebuilding, or missing: of a drive that the array counts on and that cannot be had.
+    /// active, failed, rebuilding, stalled: away, and waited for, or missing: of a drive that the array counts on and that cannot
+    /// be had.
     pub state: String,
+    /// Times that it was away for a while since the server has it, and nothing was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hiccups: u32,
     /// Trouble of the drive, as the server sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
@@ -235,6 +239,11 @@ pub struct MemberReport {
     /// Blocks of it that were found damaged since it was created.
     #[serde(default)]
     pub damage: DamageCounts,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Prints the status of an array, or why it cannot be had.
@@ -289,6 +298,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         },
         problem: place.problem.clone(),
         trouble: None,
+        hiccups: 0,
         damage: DamageCounts::default(),
     };
     serde_json::json!({
@@ -490,6 +500,7 @@ pub fn report(
         state: state_in_words(*state).to_owned(),
         problem: None,
         trouble: None,
+        hiccups: 0,
         damage: counters.damage_of(status.damage.get(index)),
     };
     let spare = |spare: &DriveTable| SpareReport {
@@ -622,6 +633,11 @@ fn print_drives(report: &StatusReport) {
         if let Some(found) = member.damage.in_words() {
             notes.push_str(", ");
             notes.push_str(&found);
+        }
+        match member.hiccups {
+            0 => {}
+            1 => notes.push_str(", was away once"),
+            times => notes.push_str(&format!(", was away {times} times")),
         }
         if let Some(id) = &member.id {
             notes = format!(" ({id}){notes}");

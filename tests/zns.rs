@@ -78,7 +78,10 @@ fn run_inside(name: &str) {
             script: &script,
         },
     );
-    let ended = until(MACHINE_MAX, || machine.console().contains("work ended with"));
+    // The console may end within a line.
+    let is_end =
+        |line: &str| line.trim().strip_prefix("work ended with ").is_some_and(|code| !code.is_empty());
+    let ended = until(MACHINE_MAX, || machine.console().lines().any(is_end));
     let console = machine.console();
     assert!(ended && console.contains("work ended with 0"), "{console}");
     println!("{}", console.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"));
@@ -169,12 +172,14 @@ fn live() {
     let server = create(&dir);
     let mut oracle = Oracle::new();
     write_and_kill(server, &mut oracle, &mut random);
-    let server = Server::serve(&dir);
+    // One that is pulled is not waited for, but for a second.
+    let server = Server::serve_with(&dir, &["--drive-patience", "1"]);
     oracle.verify(&server);
     pull_and_rebuild(&dir, server, &mut oracle, &mut random);
     come_back(&dir, &mut oracle, &mut random);
-    reset_controller(&dir, &mut oracle, &mut random);
     swap_names(&dir, &mut oracle);
+    hiccups(&dir, &mut oracle, &mut random);
+    stop_while_away(&dir, &mut oracle, &mut random);
     let destroyed = run(&["destroy", "--yes", text(&dir)]);
     assert_eq!(destroyed.code(), Some(0), "{destroyed}");
     assert!(node(4).exists(), "devices are emptied, not removed");
@@ -259,33 +264,81 @@ fn come_back(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     server.stop();
 }
 
-/// The controller of a drive is reset while clients write. No zone of it is given up, and what was cut off is made good. Then another
-/// drive has to do without it.
-fn reset_controller(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+/// Number of the controller of a member.
+fn controller_of(dir: &Path, member: usize) -> String {
+    let path = status(dir)["members"][member]["path"].as_str().unwrap().to_owned();
+    path.trim_start_matches("/dev/ng").trim_end_matches("n1").to_owned()
+}
+
+fn is_stalled(dir: &Path, member: usize) -> bool {
+    status(dir)["members"][member]["state"] == "stalled"
+}
+
+/// The controller of a drive is reset while clients write, and the drive is pulled and put back. Nothing of it is given up, and
+/// nothing is rebuilt. Then another drive has to do without it.
+fn hiccups(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     let server = Server::serve(dir);
     let before = status(dir);
-    let path = before["members"][1]["path"].as_str().unwrap().to_owned();
-    let number = path.trim_start_matches("/dev/ng").trim_end_matches("n1");
+    let number = controller_of(dir, 1);
     let writers = oracle.write(&server, random);
     for _ in 0..3 {
         let_run(Duration::from_millis(300));
         std::fs::write(format!("/sys/class/nvme/nvme{number}/reset_controller"), "1").unwrap();
     }
     let_run(Duration::from_secs(2));
-    assert!(until(SOON * 2, || status(dir)["state"] == "clean"), "{:#}\n{}", status(dir), server.log());
-    assert_eq!(status(dir)["retired_zones"], before["retired_zones"], "{}", server.log());
-    let times = server.log().matches("drive 1 is back").count();
-    server.kill_9();
-    println!(
-        "- three resets, drive 1 was caught up {times} times, {} acknowledged requests",
-        oracle.join(writers)
+    std::fs::write(format!("/sys/class/nvme/nvme{number}/device/remove"), "1").unwrap();
+    assert!(until(SOON, || is_stalled(dir, 1)), "{:#}\n{}", status(dir), server.log());
+    let mut client = server.client();
+    for block in 0..64 {
+        client.read(block << 20, 4096).unwrap();
+    }
+    assert!(is_stalled(dir, 1), "reads do not wait for a drive: {:#}", status(dir));
+    println!("- 64 reads while a drive was away, {} decoded", status(dir)["degraded_reads"]);
+    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
+    let is_well = || status(dir)["state"] == "clean" && status(dir)["members"][1]["state"] == "active";
+    assert!(until(SOON, is_well), "{:#}\n{}", status(dir), server.log());
+    let_run(Duration::from_millis(500));
+    let after = status(dir);
+    let log = server.log();
+    assert_eq!(after["retired_zones"], before["retired_zones"], "{log}");
+    assert!(after["members"][1]["hiccups"].as_u64().unwrap() >= 1, "{after:#}\n{log}");
+    let path = after["members"][1]["path"].as_str().unwrap();
+    assert!(
+        Path::new(path).exists() && path != format!("/dev/ng{number}n1"),
+        "{path}: it has another name now"
     );
+    assert!(!log.contains("drive 1 is there again"), "it was a member all the time: {log}");
+    for line in log.lines().filter(|line| line.contains(" is back after ")) {
+        println!("- {line}");
+    }
+    server.kill_9();
+    println!("- three resets and a pull, {} acknowledged requests", oracle.join(writers));
     let server = Server::serve(dir);
     let failed = run(&["drive", "fail", text(dir), "3"]);
     assert_eq!(failed.code(), Some(0), "{failed}");
     oracle.verify(&server);
     let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", text(dir), "3", "--wait"]));
     assert_eq!(re_added.code(), Some(0), "{re_added}");
+    server.stop();
+}
+
+/// A server is stopped while it waits for a drive. It does not wait any longer, and the drive is a member when it is back.
+fn stop_while_away(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+    let mut server = Server::serve(dir);
+    let writers = oracle.write(&server, random);
+    let_run(Duration::from_millis(500));
+    let number = controller_of(dir, 3);
+    std::fs::write(format!("/sys/class/nvme/nvme{number}/device/remove"), "1").unwrap();
+    assert!(until(SOON, || is_stalled(dir, 3)), "{:#}\n{}", status(dir), server.log());
+    let stopped = run(&["stop", text(dir)]);
+    println!("- stopped while a drive was away: {:?}", stopped.code());
+    assert!(until(Duration::from_secs(20), || server.has_ended()), "{}", server.log());
+    println!("- {} acknowledged requests", oracle.join(writers));
+    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
+    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == NODES));
+    let server = Server::serve(dir);
+    assert_eq!(status(dir)["state"], "clean");
+    oracle.verify(&server);
     server.stop();
 }
 

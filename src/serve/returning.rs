@@ -139,6 +139,13 @@ impl ServedArray {
             );
             return Err(Exit::Busy.error(said));
         }
+        if !self.volume.stalled().is_empty() {
+            let said = format!(
+                "drive {drive} cannot be re-added while another one is away (`zoneweave status` names it): try again when that is \
+                 back, or has failed"
+            );
+            return Err(Exit::Busy.error(said));
+        }
         if status.health == Health::Failed {
             bail!(
                 "drive {drive} cannot be re-added: too many drives are lost to serve the array; stop it, and start it with \
@@ -185,6 +192,7 @@ impl ServedArray {
         let hosted = self.hosting.host(opened, u64::from(drive))?;
         let engine = &self.volume.engine;
         self.counters.lifetime = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
+        self.volume.drives.outlive_hiccups(false);
         let mut devices = self.volume.part().into_inner();
         devices[index.index()] = Some(hosted.device);
         let Returning { tuning, clock, .. } = self.returning;

@@ -7,6 +7,7 @@
 
 use crate::engine::{Effects, Engine};
 use crate::request::{Reply, Request, Volume};
+use base::erasure::PieceSet;
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -28,13 +29,16 @@ pub struct Driven<E> {
     /// Commands and replies that are not carried out yet.
     pub effects: Effects,
     completions: Vec<(DriveIndex, Completion)>,
+    /// Members that are away for a while, as the engine knows them.
+    stalled: PieceSet,
 }
 
 impl<E: Engine> Driven<E> {
     /// Takes over a mounted engine and lets it finish what recovery left to do.
     #[must_use]
     pub fn new(engine: E, drives: DriveSet) -> Driven<E> {
-        let mut driven = Driven { engine, drives, effects: Effects::default(), completions: Vec::new() };
+        let (effects, completions, stalled) = (Effects::default(), Vec::new(), PieceSet::default());
+        let mut driven = Driven { engine, drives, effects, completions, stalled };
         driven.engine.resume(&mut driven.effects);
         driven
     }
@@ -57,6 +61,10 @@ impl<E: Engine> Driven<E> {
             self.drives.submit(now, command);
         }
         self.drives.poll(now, &mut self.completions);
+        let stalled = self.drives.stalled();
+        if std::mem::replace(&mut self.stalled, stalled) != stalled {
+            self.engine.note_stalled(stalled);
+        }
         let moved = !self.completions.is_empty();
         for (drive, completion) in self.completions.drain(..) {
             self.engine.on_completion(drive, completion, &mut self.effects);
@@ -72,7 +80,7 @@ impl<E: Engine> Driven<E> {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let is_done = self.engine.is_quiet() || self.engine.must_mount_again();
-        is_done && self.effects.commands.is_empty() && self.drives_are_idle()
+        is_done && self.stalled.is_empty() && self.effects.commands.is_empty() && self.drives_are_idle()
     }
 
     /// True when no drive has anything to answer.
@@ -90,6 +98,10 @@ impl<E: Engine> Driven<E> {
 
     /// Takes a member for failed, because an operator says so.
     pub fn fail_member(&mut self, drive: DriveIndex) {
+        // Nobody waits for its way back any more.
+        if self.stalled.contains(drive.index()) {
+            self.drives.abandon(drive);
+        }
         self.engine.fail_member(drive, &mut self.effects);
     }
 
@@ -103,6 +115,12 @@ impl<E: Engine> Driven<E> {
     pub fn give_up_member(&mut self, drive: DriveIndex) {
         self.drives.abandon(drive);
         self.engine.fail_member(drive, &mut self.effects);
+    }
+
+    /// Members that are away for a while.
+    #[must_use]
+    pub fn stalled(&self) -> PieceSet {
+        self.stalled
     }
 
     /// Commands a drive was given and has not answered.
@@ -155,5 +173,9 @@ impl<E: Engine> Volume for Driven<E> {
 
     fn next_deadline(&self) -> Option<Instant> {
         [self.engine.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
+    }
+
+    fn awaits_drive(&self) -> bool {
+        !self.stalled.is_empty()
     }
 }

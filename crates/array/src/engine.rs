@@ -9,6 +9,7 @@
 //! couples any engine with its drives; the server, the simulator and the lab drive that.
 
 use crate::request::{Reply, Request};
+use base::erasure::PieceSet;
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -73,6 +74,9 @@ pub trait Engine {
 
     /// Takes a member for failed, because an operator says so or its drive is lost to the host.
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects);
+
+    /// Members whose drives are away for a while: what these are asked waits for them, and others are asked where that helps.
+    fn note_stalled(&mut self, _stalled: PieceSet) {}
 
     /// State of every member.
     fn members(&self) -> Vec<MemberState>;

@@ -51,6 +51,7 @@ mod row;
 pub mod scrub;
 mod segment;
 mod segment_life;
+mod stalled;
 pub mod status;
 mod streams;
 mod stripe;
@@ -79,6 +80,7 @@ use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::request::{Request, RequestOp};
 use area::WriteArea;
+use base::erasure::PieceSet;
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -103,7 +105,7 @@ use stripe::Stripes;
 use summary::Summaries;
 use sweep::stripes_per_sweep;
 use token::Waiter;
-use zone::device::Completion;
+use zone::device::{Completion, Status};
 use zone::format::header::Stream;
 use zone::format::superblock::MemberState;
 use zone::rules::Zone;
@@ -204,6 +206,9 @@ impl Engine for Shard {
 
     fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let waiter = Waiter::from_token(completion.token);
+        if completion.status == Status::Stalled {
+            return self.on_stalled(waiter, drive.index(), completion, fx);
+        }
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
             Waiter::Header { slot, .. } => self.core.on_header(slot, drive.index(), completion, fx),
@@ -316,6 +321,10 @@ impl Engine for Shard {
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
         self.core.fail_member(drive.index(), fx);
         self.route(fx);
+    }
+
+    fn note_stalled(&mut self, stalled: PieceSet) {
+        self.core.membership.note_stalled(stalled);
     }
 
     fn members(&self) -> Vec<MemberState> {

@@ -95,6 +95,11 @@ pub trait Volume {
 
     /// Returns the time at which the next turn is due even if nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
+
+    /// True while a drive is away and waited for: some requests may not be answered before it is back.
+    fn awaits_drive(&self) -> bool {
+        false
+    }
 }
 
 /// A volume with an operator: it is served with a control socket.

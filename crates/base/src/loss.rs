@@ -15,6 +15,8 @@ pub enum Loss {
     Removed,
     /// Commands were cut off, or not taken for too long, and nobody knows what became of them.
     Interrupted,
+    /// The device was away, and its zones are not what they were when it went.
+    Changed,
     /// The drive's owner has given it up.
     Abandoned,
 }
@@ -28,6 +30,9 @@ impl fmt::Display for Loss {
             Loss::Removed => "the device was removed from this host",
             Loss::Interrupted => {
                 "its controller was reset or took no commands: nobody knows what became of some"
+            }
+            Loss::Changed => {
+                "it was away, and its zones are not what they were: it lost what it had acknowledged, or somebody else wrote it"
             }
             Loss::Abandoned => "it did not answer and was given up",
         })

@@ -242,6 +242,7 @@ impl ZonedDevice for HostedDrive {
             waits_for_room_since: self.waits_for_room_since,
             oldest: self.oldest(now),
             latency: self.histogram.latency(now),
+            ..Condition::default()
         }
     }
 

@@ -4,6 +4,7 @@
 //! checks the rules and keeps nothing, which is what the engine's own cost is measured against.
 //! [`ordinary`] drives are files, partitions and whole drives that are written in place.
 //! [`nvme`] drives are real ones with zones.
+//! [`patient`] ones wait for a drive that is away for a while.
 //! [`modelled`] ones live in virtual time and keep nothing.
 //! [`timing`] knows how long the commands of real drives take, and [`TimedDrive`] makes an emulated
 //! drive take as long.
@@ -18,6 +19,7 @@ pub mod modelled;
 pub mod null;
 pub mod nvme;
 pub mod ordinary;
+pub mod patient;
 
 pub use emulated::{TimedDrive, timing};
 pub use hosted::{Bell, HostedDrive, Room, Works};

@@ -76,6 +76,8 @@ enum Kind {
     Report {
         zones_left: u32,
         found: Vec<ZoneDescriptor>,
+        /// Tasks that were begun before it, when there was no other: none may change a zone meanwhile.
+        alone_since: Option<u64>,
     },
 }
 
@@ -105,6 +107,10 @@ pub struct NvmeDrive<Q = Ring> {
     done: Vec<Completion>,
     answers: Vec<Answer>,
     loss: Option<Loss>,
+    /// A command whose fate nobody knows is answered alone, and others go on.
+    outlives: bool,
+    /// Tasks that were begun.
+    begun: u64,
     /// Results that were logged already.
     said: BTreeSet<i32>,
 }
@@ -143,6 +149,8 @@ impl<Q: Queue> NvmeDrive<Q> {
             done: Vec::new(),
             answers: Vec::new(),
             loss: None,
+            outlives: false,
+            begun: 0,
             said: BTreeSet::new(),
         }
     }
@@ -297,7 +305,7 @@ impl<Q: Queue> NvmeDrive<Q> {
         let geometry = self.geometry;
         let task = self.tasks.get_mut(slot);
         let first = task.asked.zone.0;
-        let Kind::Report { zones_left, found } = &mut task.kind else {
+        let Kind::Report { zones_left, found, .. } = &mut task.kind else {
             unreachable!("a report was answered")
         };
         let first = first + u32::try_from(found.len()).expect("a u32 of zones");
@@ -306,7 +314,11 @@ impl<Q: Queue> NvmeDrive<Q> {
             Ok(zones) => {
                 *zones_left -= count;
                 found.extend(zones);
-                if *zones_left == 0 { self.end(slot, Status::Success) } else { self.begin(slot) }
+                if *zones_left > 0 {
+                    return self.begin(slot);
+                }
+                self.follow_report(slot);
+                self.end(slot, Status::Success);
             }
             Err(problem) => {
                 log::error!(
@@ -317,8 +329,32 @@ impl<Q: Queue> NvmeDrive<Q> {
         }
     }
 
+    /// Follows the write pointers of a report during which nothing else was under way: commands that nobody answered may have moved
+    /// them.
+    fn follow_report(&mut self, slot: u32) {
+        let Task { asked, kind, .. } = self.tasks.get(slot);
+        let Kind::Report { found, alone_since, .. } = kind else { unreachable!("a report was answered") };
+        if *alone_since != Some(self.begun) {
+            return;
+        }
+        let geometry = self.geometry;
+        for (line, zone) in self.zones.iter_mut().skip(asked.zone.index()).zip(found) {
+            let pointer = pointer_of(zone, &geometry);
+            let is_full = zone.state == ZoneState::Full;
+            // Of a zone that was finished, what was answered says more.
+            if is_full && line.pointer < pointer {
+                line.was_full = true;
+            }
+            line.pointer = pointer;
+        }
+    }
+
     /// Answers a command that came to no good end.
     fn end_badly(&mut self, slot: u32, outcome: Outcome) {
+        let is_in_doubt = matches!(outcome, Outcome::Gone | Outcome::Unknown | Outcome::NotNow);
+        if is_in_doubt && self.outlives {
+            return self.end(slot, Status::DeviceGone);
+        }
         match outcome {
             Outcome::Gone => return self.give_up(Loss::Removed),
             Outcome::Unknown | Outcome::NotNow => return self.give_up(Loss::Interrupted),
@@ -444,7 +480,8 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
             Op::Flush => Kind::Flush,
             Op::Report { count } => {
                 let zones_left = (*count).min(self.geometry.zones - command.zone.0);
-                Kind::Report { zones_left, found: Vec::new() }
+                let alone_since = self.tasks.is_empty().then_some(self.begun + 1);
+                Kind::Report { zones_left, found: Vec::new(), alone_since }
             }
             Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => unreachable!("answered above"),
         };
@@ -455,6 +492,7 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
         let (left, moved) = (frames_of(command.op), Vec::new());
         let task = Task { asked, kind, since: now, left, moved, out_count: 0, refused: None };
         let slot = self.tasks.insert(task);
+        self.begun += 1;
         if is_write && std::mem::replace(&mut self.zones[zone].is_writing, true) {
             return self.zones[zone].waiting.push_back(slot);
         }
@@ -472,17 +510,23 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
     }
 
     fn condition(&mut self, _: Instant) -> Condition {
-        if self.loss.is_none() && !self.queue.is_there() {
+        let is_removed = self.loss.is_none() && !self.queue.is_there();
+        if is_removed && !self.outlives {
             self.give_up(Loss::Removed);
         }
         let outstanding = |task: &Task| Outstanding { zone: task.asked.zone, since: task.since };
         let oldest = self.tasks.iter().map(outstanding).min_by_key(|command| command.since);
         let left_behind = if self.loss.is_some() { self.queue.in_flight() } else { 0 };
         let left_behind = u32::try_from(left_behind).expect("a u32 of slots");
-        Condition { loss: self.loss, left_behind, oldest, ..Condition::default() }
+        let loss = self.loss.or(is_removed.then_some(Loss::Removed));
+        Condition { loss, left_behind, oldest, ..Condition::default() }
     }
 
     fn abandon(&mut self) {
         self.give_up(Loss::Abandoned);
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.outlives = outlives;
     }
 }

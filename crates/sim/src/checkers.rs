@@ -2,13 +2,15 @@
 
 use crate::baseline;
 use crate::bays::Bays;
-use crate::engine::Array;
+use crate::engine::{Array, Volume};
 use crate::service::Service;
 use crate::tally::Failure;
+use array::engine::Engine as _;
 use array::log::check::{Problem, check};
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
 use array::log::{Compared, Shard, compare_checkpoint, mount_read_only};
+use array::request::Volume as _;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::drives::DriveSet;
 use zone::format::superblock::MemberState;
@@ -38,6 +40,8 @@ impl AtRest<'_> {
         self.forgive_refusals();
         self.service.engine().check_invariants();
         self.check_members()?;
+        self.check_corrections()?;
+        self.check_losses()?;
         self.check_zones()?;
         let is_repaired = self.is_repaired();
         let has_problems = self.check_media(is_repaired)?;
@@ -102,6 +106,39 @@ impl AtRest<'_> {
         for (member, state) in members.iter().enumerate() {
             if *state == MemberState::Failed && !self.service.ledger.is_blamed(member) {
                 return Err(Failure::new(format!("member {member} was failed without cause")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is written elsewhere because it was damaged where nothing was: a drive that was away holds what it held.
+    fn check_corrections(&mut self) -> Result<(), Failure> {
+        let is_whole = self.service.ledger.is_unblemished() && self.service.tally.mounts == 1;
+        let Some(volume) = self.service.volume().log() else { return Ok(()) };
+        let corrected = volume.engine.counters().blocks_corrected;
+        if is_whole && corrected > 0 {
+            return Err(Failure::new(format!("{corrected} blocks were corrected where none was damaged")));
+        }
+        Ok(())
+    }
+
+    /// Nobody serves on who was away and lost what it had acknowledged. The engine may not have asked it since.
+    fn check_losses(&mut self) -> Result<(), Failure> {
+        let now = self.service.now;
+        let Some(volume) = self.service.volume.as_mut().and_then(Volume::log) else { return Ok(()) };
+        for (member, state) in volume.engine.members().into_iter().enumerate() {
+            let has_lost = {
+                let rack = self.service.rack.lock();
+                rack.drives[self.bays.drive_of[member]].has_lost_acknowledged()
+            };
+            let is_known = volume.awaits_drive()
+                || volume
+                    .condition(now, DriveIndex::at(member))
+                    .is_none_or(|condition| condition.loss.is_some());
+            if has_lost && state == MemberState::Active && !is_known {
+                return Err(Failure::new(format!(
+                    "member {member} lost what it had acknowledged, and serves on"
+                )));
             }
         }
         Ok(())

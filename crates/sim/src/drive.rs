@@ -7,12 +7,14 @@
 //! ```
 //! Commands take effect independently of one another: whoever needs an order waits for completions.
 
+mod away;
 mod history;
 
 use crate::plan::{Latency, Plan, Tearing};
 use crate::power::{Blow, Power};
 use crate::step::Kind;
 use crate::trace::Trace;
+use away::Absence;
 use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
@@ -50,6 +52,8 @@ struct InFlight {
     covers: Vec<u32>,
     /// Overwrites in windows, and their write pointers, that a flush covers.
     covers_windows: Option<Mark>,
+    /// The drive went away with it.
+    is_cut: bool,
 }
 
 /// Timing of commands.
@@ -117,6 +121,7 @@ pub struct Drive {
     /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
     before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
     done: Vec<Done>,
+    absence: Absence,
 }
 
 /// Contents of a drive at a moment.
@@ -231,6 +236,7 @@ impl Drive {
             is_of_baseline: plan.is_of_baseline,
             before_reset: None,
             done: Vec::new(),
+            absence: Absence::default(),
             history: History::default(),
             area_fate: AreaFate::Kept,
         }
@@ -295,6 +301,7 @@ impl Drive {
 
     /// The process that asked is gone: what is in flight may have taken effect, and nobody is told.
     pub fn forget_flight(&mut self) {
+        self.end_absence();
         self.strand_flight();
         self.flight.clear();
     }
@@ -322,6 +329,9 @@ impl Drive {
         trace.note(now, &Event::of_command(self.member, kind, &command));
         let number = self.next_number;
         self.next_number += 1;
+        if self.is_away(now) && !power.recovering {
+            return self.turn_away(now, command, number);
+        }
         let at_once = power.recovering && (!power.reorders || power.is_off());
         let (effect_at, due) = if at_once { (now, now) } else { self.times(now, number, &command) };
         let covers = match command.op {
@@ -345,6 +355,7 @@ impl Drive {
             due,
             covers,
             covers_windows,
+            is_cut: false,
         });
     }
 
@@ -403,7 +414,8 @@ impl Drive {
         let Pace::Model(model) = &mut self.pace else { return };
         model.advance(now, &mut self.done);
         for Done { tag, at } in self.done.drain(..) {
-            if let Some(flight) = self.flight.iter_mut().find(|flight| flight.number == tag) {
+            if let Some(flight) = self.flight.iter_mut().find(|flight| flight.number == tag && !flight.is_cut)
+            {
                 (flight.effect_at, flight.due) = (at, at);
             }
         }
@@ -421,6 +433,9 @@ impl Drive {
         let kind = self.flight[index].kind;
         assert!(self.flight[index].command.is_some(), "a command takes effect once");
         assert!(!self.dead, "a drive that is dead does nothing");
+        if self.flight[index].is_cut {
+            return self.execute_cut(index, power);
+        }
         match power.burn(self.member, kind) {
             Some(Blow::PowerOff) => trace.remark(|| format!("the power fails at a {kind:?} of a drive")),
             Some(Blow::Die) => {
@@ -519,6 +534,7 @@ impl Drive {
 
     /// A zone is about to be reset.
     fn before_reset(&mut self, zone: ZoneIndex) {
+        self.note_reset(zone);
         self.faults.unreadable.retain(|(at, _)| *at != zone.0);
         if let Some(flushed) = self.flushed.get_mut(zone.index()) {
             *flushed = 0;
@@ -631,9 +647,10 @@ impl Drive {
         self.flight.sort_by_key(|flight| (flight.due, flight.number));
         let due = self.flight.partition_point(|flight| flight.due <= now);
         assert!(!self.dead, "a drive that is dead answers nothing");
-        for flight in self.flight.drain(..due) {
+        for flight in self.flight.drain(..due).collect::<Vec<InFlight>>() {
             let completion = flight.completion.expect("a command takes effect before it is done");
             trace.note(now, &(Delivered { member: self.member, number: flight.number }));
+            self.note_answer(flight.kind, &completion);
             completions.push(completion);
         }
     }
@@ -717,6 +734,7 @@ impl Drive {
                 due: Instant(0),
                 covers: Vec::new(),
                 covers_windows: None,
+                is_cut: false,
             });
             if fate > 0 {
                 self.apply_stranded(stub, fate == 1);
@@ -784,9 +802,15 @@ impl Drive {
 
     /// The power fails: what is in flight is decided, a volatile cache is lost, zones close.
     pub fn power_fail(&mut self) {
-        self.strand_flight();
+        self.lose_power();
         self.flight.clear();
+        self.end_absence();
         self.faults.hangs_until = Instant(0);
+    }
+
+    /// The drive has no power: what is in flight is decided, and its cache is lost.
+    fn lose_power(&mut self) {
+        self.strand_flight();
         assert!(self.flushed.is_empty() || self.flushed.len() == self.moves.len(), "caches cover every zone");
         self.lose_cache();
         self.media.lose_power_with_areas(self.area_fate).expect("media in memory take everything");
@@ -899,7 +923,7 @@ fn stub(op: &mut Op, fate: u64) -> Op {
 }
 
 /// A command that is answered with a status and nothing else.
-fn refused(Command { token, zone, op }: Command, status: Status) -> Completion {
+pub(crate) fn refused(Command { token, zone, op }: Command, status: Status) -> Completion {
     let (offset, frames) = match op {
         Op::Read { offset, frames } | Op::Write { offset, frames } => (offset, frames),
         Op::Append { frames } => (0, frames),

@@ -3,7 +3,7 @@
 //! A scenario that counts commands depends on their order, which the engine may change: it still passes then, and
 //! its fault meets nothing.
 
-use crate::{Outcome, Scenario, Step};
+use crate::{Outcome, Scenario, Step, hiccups};
 use std::collections::BTreeMap;
 
 /// What a scenario announces and does not happen in a run of it of which everything was kept; empty when all does.
@@ -32,6 +32,7 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Die { at: None, .. } => "drive dies",
         Step::Die { at: Some(_), .. } => "drive dies at a command",
         Step::Hang { .. } => "drive hangs",
+        Step::Hiccup { manner, .. } => hiccups::name_of(*manner),
         Step::Fail { .. } => "operator fails a drive",
         Step::Apart { .. } => "drive used apart",
         Step::Scrub { .. } => "scrubs",

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ledger {
     code: ErasureCode,
     blamed: BTreeSet<usize>,
+    /// A fault may have cost a member something, at any time.
+    has_ever_blamed: bool,
     /// Blamed members that hold damaged blocks and nothing worse.
     damaged: BTreeSet<usize>,
     /// Blamed members that refused writes and did nothing worse.
@@ -29,13 +31,23 @@ impl Ledger {
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
         let (damaged, refusing, counts) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Ledger { code, blamed, damaged, refusing, lacking_zones, scrubbed: false, counts }
+        Ledger {
+            code,
+            blamed,
+            has_ever_blamed: false,
+            damaged,
+            refusing,
+            lacking_zones,
+            scrubbed: false,
+            counts,
+        }
     }
 
     /// A fault happened to a member.
     pub fn blame(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.blamed.insert(member);
+        self.has_ever_blamed = true;
         self.damaged.remove(&member);
         self.refusing.remove(&member);
         self.count(fault, 1);
@@ -44,6 +56,7 @@ impl Ledger {
     /// A member refuses a write: it may lose the zone by that, or fail.
     pub fn blame_refusal(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        self.has_ever_blamed = true;
         if self.blamed.insert(member) {
             self.refusing.insert(member);
         }
@@ -67,6 +80,7 @@ impl Ledger {
     /// Blocks of a member are damaged, which a scrub can repair.
     pub fn blame_damage(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        self.has_ever_blamed = true;
         self.refusing.remove(&member);
         if self.blamed.insert(member) {
             self.damaged.insert(member);
@@ -116,8 +130,15 @@ impl Ledger {
     /// A fault costs a member a zone, and nothing else: it may not fail for it.
     pub fn cost_zone(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        self.has_ever_blamed = true;
         self.lacking_zones.insert(member);
         self.count(fault, 1);
+    }
+
+    /// True while no fault has cost any member anything.
+    #[must_use]
+    pub fn is_unblemished(&self) -> bool {
+        !self.has_ever_blamed
     }
 
     /// True when all of a member's zones must be accounted for.

@@ -25,6 +25,7 @@ mod damage;
 mod drive;
 pub mod effects;
 mod engine;
+mod hiccups;
 pub mod inplace;
 mod ledger;
 pub mod minimise;

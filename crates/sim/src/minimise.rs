@@ -52,6 +52,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { stripes_in_flight: 1, ..raizn }),
     |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { header_block: false, ..raizn }),
     |plan| plan.summary_rows = 0,
+    |plan| plan.patience_ms = 0,
     |plan| plan.append_blocks = plan.append_blocks.min(4),
     |plan| plan.transfer_blocks = plan.transfer_blocks.min(4),
 ];

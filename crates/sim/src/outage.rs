@@ -127,7 +127,9 @@ impl World {
                 if let Some(why) = report.re_add_refused {
                     self.on_re_add_refused(why);
                 }
-                self.service.volume = Some(Volume::Log(Box::new(LogVolume::new(shard, drives))));
+                let mut volume = LogVolume::new(shard, drives);
+                volume.drives.outlive_hiccups(true);
+                self.service.volume = Some(Volume::Log(Box::new(volume)));
                 Ok(Mounted::Done)
             }
             Err(MountError::NotReAdded { why, .. }) => {

@@ -142,6 +142,9 @@ pub struct Plan {
     /// Most bytes of stripe tables of sealed segments in memory; all of them without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_tables_bytes: Option<u64>,
+    /// Time for which a drive that is away is waited for; zero is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub patience_ms: u64,
     /// Effect of a power failure on transfers.
     pub tearing: Tearing,
     /// Several open segments for clients; one without.
@@ -167,6 +170,11 @@ pub struct Plan {
     pub areas: Option<DriveAreas>,
     /// Timing of commands.
     pub latency: Latency,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Picks one of the choices.
@@ -204,7 +212,7 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
-                return plan.or_rebuild_by_load().or_areas();
+                return plan.or_rebuild_by_load().or_areas().or_patient();
             }
         }
     }
@@ -245,6 +253,15 @@ impl Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6C6F_6164);
         self.rebuild_by_load =
             self.raizn.is_none() && self.rebuild_kib_per_second == 0 && random.chance(1, 3);
+        self
+    }
+
+    /// The plan, or one whose drives are waited for.
+    fn or_patient(mut self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6869_6363);
+        if self.areas.is_none() && random.chance(1, 4) {
+            self.patience_ms = pick(random, &[3_000, 8_000]);
+        }
         self
     }
 
@@ -365,6 +382,7 @@ impl Plan {
             off_loading: None,
             summary_rows: 0,
             stripe_tables_bytes: None,
+            patience_ms: 0,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             rebuild_by_load: false,
             areas: None,

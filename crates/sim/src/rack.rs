@@ -1,12 +1,14 @@
 //! The rack: all drives, the power they hang on and the log of what happens, shared by the world and
 //! the engine's handles.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, refused};
 use crate::power::Power;
 use crate::trace::Trace;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
+use drive::patient::{Patient, WayBack};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zone::device::{Command, Completion, Geometry, ZonedDevice};
+use zone::condition::{Condition, Loss};
+use zone::device::{Command, Completion, Geometry, Status, ZonedDevice};
 
 /// Everything the engine cannot see.
 pub struct Rack {
@@ -20,18 +22,28 @@ pub struct Rack {
 
 /// A rack that can be looked at from outside while the engine works.
 #[derive(Clone)]
-pub struct SharedRack(Arc<Mutex<Rack>>);
+pub struct SharedRack {
+    rack: Arc<Mutex<Rack>>,
+    /// Time for which engines wait for a drive that is away, if they do.
+    patience: Option<Nanos>,
+}
 
 impl SharedRack {
     /// Shares a rack.
     #[must_use]
     pub fn new(rack: Rack) -> SharedRack {
-        SharedRack(Arc::new(Mutex::new(rack)))
+        SharedRack { rack: Arc::new(Mutex::new(rack)), patience: None }
+    }
+
+    /// The same, where engines wait for drives that are away.
+    #[must_use]
+    pub fn with_patience(self, patience: Nanos) -> SharedRack {
+        SharedRack { patience: (patience.0 > 0).then_some(patience), ..self }
     }
 
     /// The rack. After a panic it is only read, for what it recorded.
     pub fn lock(&self) -> MutexGuard<'_, Rack> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a drive as the engine sees it.
@@ -39,7 +51,33 @@ impl SharedRack {
     pub fn device(&self, drive: usize) -> Box<dyn ZonedDevice> {
         let geometry = *self.lock().drives[drive].media().geometry();
         assert!(geometry.zones > 0, "a drive has zones");
-        Box::new(Handle { rack: self.clone(), drive, geometry })
+        let handle = Box::new(self.handle(drive, geometry));
+        match self.patience {
+            None => handle,
+            Some(patience) => {
+                let back = Back { rack: self.clone(), drive, geometry };
+                Box::new(Patient::new(handle, Some(Box::new(back)), patience))
+            }
+        }
+    }
+
+    fn handle(&self, drive: usize, geometry: Geometry) -> Handle {
+        let number = self.lock().drives[drive].device_number();
+        Handle { rack: self.clone(), drive, geometry, number, refused: Vec::new() }
+    }
+}
+
+/// Way back to a drive that was pulled.
+struct Back {
+    rack: SharedRack,
+    drive: usize,
+    geometry: Geometry,
+}
+
+impl WayBack for Back {
+    fn look(&mut self) -> Option<Box<dyn ZonedDevice>> {
+        let can_be_found = self.rack.lock().drives[self.drive].can_be_found();
+        can_be_found.then(|| Box::new(self.rack.handle(self.drive, self.geometry)) as Box<dyn ZonedDevice>)
     }
 }
 
@@ -48,6 +86,16 @@ struct Handle {
     rack: SharedRack,
     drive: usize,
     geometry: Geometry,
+    /// Number of the device that it is a handle of.
+    number: u32,
+    /// Answers of a device that is not there any more.
+    refused: Vec<Completion>,
+}
+
+impl Handle {
+    fn is_dead(&self) -> bool {
+        self.rack.lock().drives[self.drive].device_number() != self.number
+    }
 }
 
 impl ZonedDevice for Handle {
@@ -56,16 +104,25 @@ impl ZonedDevice for Handle {
     }
 
     fn submit(&mut self, now: Instant, command: Command) {
+        if self.is_dead() {
+            return self.refused.push(refused(command, Status::DeviceGone));
+        }
         let Rack { drives, power, trace } = &mut *self.rack.lock();
         drives[self.drive].submit(now, command, power, trace);
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.refused);
         let Rack { drives, power, trace } = &mut *self.rack.lock();
         drives[self.drive].poll(now, power, trace, completions);
     }
 
     fn next_event(&self) -> Option<Instant> {
         self.rack.lock().drives[self.drive].next_event()
+    }
+
+    fn condition(&mut self, now: Instant) -> Condition {
+        self.rack.lock().drives[self.drive].note_look(now);
+        Condition { loss: self.is_dead().then_some(Loss::Removed), ..Condition::default() }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::plan::{Plan, pick};
 use crate::run::members_of;
-use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
+use crate::step::{At, Damage, KINDS, Kind, Manner, Part, Scope, Step};
 use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
 
@@ -64,6 +64,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Restart
             | Step::Kill
             | Step::Rates { .. }
+            | Step::Hiccup { .. }
     )
 }
 
@@ -105,6 +106,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.operate();
     author.take_areas();
     author.kill();
+    author.hiccup();
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"
@@ -329,7 +331,7 @@ impl Author<'_> {
             steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
         let mut steps = steps.into_iter().enumerate().peekable();
         while let Some((at, step)) = steps.next() {
-            if !matches!(step, Step::Hang { .. }) && !step.spoils_media() {
+            if !matches!(step, Step::Hang { .. } | Step::Hiccup { .. }) && !step.spoils_media() {
                 gone = step.member().or(gone);
             }
             if let Step::Away { member } | Step::Lose { member } = step {
@@ -432,6 +434,42 @@ impl Author<'_> {
                 self.steps.push(Step::Run { events: random.below(200) });
             }
             self.steps.push(step);
+        }
+    }
+
+    /// Drives are away for a while. Drawn from a stream of its own. What may cost a drive something hits culprits only.
+    fn hiccup(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x6869_6363_7570);
+        if self.plan.patience_ms == 0 {
+            return;
+        }
+        let one_in = pick(&mut random, &[8, 25, 60]);
+        let breaks = matches!(self.theme, Theme::Culprit | Theme::Ruin) && self.code.tolerance() > 0;
+        let mut is_mounted = false;
+        for step in std::mem::take(&mut self.steps) {
+            is_mounted |= matches!(step, Step::Mount { .. });
+            self.steps.push(step);
+            if !is_mounted || !random.chance(1, one_in) {
+                continue;
+            }
+            let ms = pick(&mut random, &[0, 1, 20, 300, 1_500]);
+            let manner = pick(&mut random, &[Manner::Plain, Manner::Plain, Manner::Pulled, Manner::Power]);
+            let any = random.index(self.plan.members);
+            let culprit = pick(&mut random, &self.culprits);
+            let costs = random.chance(1, 4);
+            let step = match (costs && breaks, random.chance(1, 4)) {
+                (true, true) => Step::Hiccup { member: culprit, ms: 3 * self.plan.patience_ms, manner },
+                (true, false) => Step::Hiccup { member: culprit, ms, manner: Manner::Torn },
+                _ if manner == Manner::Power && breaks => Step::Hiccup { member: culprit, ms, manner },
+                _ if manner == Manner::Power => Step::Hiccup { member: any, ms, manner: Manner::Plain },
+                _ => Step::Hiccup { member: any, ms, manner },
+            };
+            self.steps.push(step);
+            // Others at once: they all come back.
+            while random.chance(1, 4) {
+                let member = random.index(self.plan.members);
+                self.steps.push(Step::Hiccup { member, ms, manner: Manner::Plain });
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //!   rollback 1 40                        a drive is as it was 40 steps ago, power off
 //!   apart 1 40                           a drive is as if all had been copied 40 steps ago, and the copies used since
 //!   readd 1 [cut chunk+3]                a drive that was away is taken in again, in service or not
+//!   hiccup 1 300ms plain                 a drive is away and comes back: plain, torn (what was in flight), pulled, power (its own)
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
 //!   scrub [repair]   scrub-stop          an operator has everything read, or no more
 //!   restart   rates 300KiB               the server stops in order and starts again; rebuilds and scrubs are limited
@@ -124,6 +125,19 @@ pub struct Damage {
     pub seed: u64,
 }
 
+/// How a drive is away for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Manner {
+    /// Commands in flight are carried out or not.
+    Plain,
+    /// Or in part.
+    Torn,
+    /// Its device goes, and another one comes.
+    Pulled,
+    /// It has no power, and loses its cache.
+    Power,
+}
+
 /// A step of a run. The fields are as the lines above write them.
 #[allow(missing_docs, reason = "every field is in the table of lines above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -172,6 +186,8 @@ pub enum Step {
     Die { member: usize, at: Option<At> },
     /// A drive answers nothing for a while.
     Hang { member: usize, ms: u64 },
+    /// A drive is away for a while; nobody knows what became of its commands.
+    Hiccup { member: usize, ms: u64, manner: Manner },
     /// An operator marks a drive as failed.
     Fail { member: usize },
     /// An operator gives an empty drive for one that failed: the member is rebuilt.
@@ -233,6 +249,7 @@ impl Step {
             Step::Die { member, .. }
             | Step::Rollback { member, .. }
             | Step::Hang { member, .. }
+            | Step::Hiccup { member, .. }
             | Step::Fail { member }
             | Step::Misread { member, .. }
             | Step::Stale { member, .. }
@@ -251,6 +268,8 @@ fn word<T: Copy + PartialEq>(names: &[(T, &'static str)], value: T) -> &'static 
     names.iter().find(|(known, _)| *known == value).map_or("?", |(_, name)| name)
 }
 
+const MANNERS: [(Manner, &str); 4] =
+    [(Manner::Plain, "plain"), (Manner::Torn, "torn"), (Manner::Pulled, "pulled"), (Manner::Power, "power")];
 const PARTS: [(Part, &str); 3] = [(Part::Data, "data"), (Part::Oob, "oob"), (Part::Any, "any")];
 const SCOPES: [(Scope, &str); 5] = [
     (Scope::All, "all"),
@@ -298,6 +317,9 @@ impl fmt::Display for Step {
             Step::Apart { member, steps } => write!(f, "apart {member} {steps}"),
             Step::ReAdd { member, cut } => write!(f, "readd {member}{}", when("cut", cut)),
             Step::Die { member, at } => write!(f, "die {member}{}", when("at", at)),
+            Step::Hiccup { member, ms, manner } => {
+                write!(f, "hiccup {member} {ms}ms {}", word(&MANNERS, *manner))
+            }
             Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
             Step::Fail { member } => write!(f, "fail {member}"),
             Step::Replace { member } => write!(f, "replace {member}"),
@@ -430,6 +452,10 @@ impl Words<'_> {
     fn fault(&mut self, first: &str) -> Option<Step> {
         Some(match first {
             "die" => Step::Die { member: self.number()?, at: self.when("at")? },
+            "hiccup" => {
+                let (member, ms) = (self.number()?, self.with_unit("ms")?);
+                Step::Hiccup { member, ms, manner: self.name(&MANNERS)? }
+            }
             "hang" => Step::Hang { member: self.number()?, ms: self.with_unit("ms")? },
             "fail" => Step::Fail { member: self.number()? },
             "replace" => Step::Replace { member: self.number()? },
@@ -506,6 +532,8 @@ mod tests {
             "die 1",
             "die 1 at footer+0",
             "hang 1 30000ms",
+            "hiccup 1 300ms plain",
+            "hiccup 0 20ms pulled",
             "fail 1",
             "replace 1",
             "scrub",

@@ -26,7 +26,7 @@ use crate::step::{Damage, Scope, Step};
 pub use crate::tally::{Failure, Tally};
 use crate::trace::{Keep, Trace};
 use array::log::ReAdd;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
 use zone::drives::DriveSet;
 
 /// The world of a run.
@@ -51,6 +51,7 @@ impl World {
             (0..plan.members).map(|member| Drive::new(plan, geometry, uuid(member), member)).collect();
         let power = Power::in_recovery();
         let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep) });
+        let rack = rack.with_patience(Nanos(plan.patience_ms * 1_000_000));
         let devices = (0..plan.members).map(|member| Some(rack.device(member))).collect();
         let members: Vec<[u8; 16]> = (0..plan.members).map(uuid).collect();
         assert!(
@@ -114,6 +115,9 @@ impl World {
                 self.power_off();
                 self.bays.replug(step, &mut self.service);
             }
+            Step::Hiccup { member, ms, manner } => self.hiccup(member, ms, manner),
+            // Who hangs while it is away is away for longer.
+            Step::Hang { member, .. } if self.service.plan.patience_ms > 0 && self.is_missed(member) => {}
             Step::Die { .. }
             | Step::Hang { .. }
             | Step::Fail { .. }
@@ -138,6 +142,8 @@ impl World {
             Step::ScrubStop => self.stop_scrub()?,
             Step::Restart => self.restart()?,
             Step::Rates { kib } => self.set_rates(kib)?,
+            // Time in which nobody looks counts for a drive that is away, up to a second each time.
+            Step::Stall { .. } if self.service.volume().clients_view().awaits_drive() => {}
             Step::Stall { us } => self.service.now = Instant(self.service.now.0 + us * 1_000),
             Step::Idle => check_at_rest(&mut self.service, &mut self.bays)?,
             Step::Verify => self.service.verify()?,

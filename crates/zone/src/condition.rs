@@ -27,6 +27,30 @@ pub struct Latency {
     pub p99: Nanos,
 }
 
+/// A hiccup that is over: the drive was away for a while, and nothing was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Time that it took.
+    pub lasted: Nanos,
+    /// Commands that waited for its end.
+    pub waited: u32,
+    /// Commands of which nobody knew, and which had been carried out.
+    pub landed: u32,
+    /// Commands of which nobody knew, and which were given again.
+    pub repeated: u32,
+}
+
+/// Hiccups of a drive since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hiccups {
+    /// Count of them, the present one included.
+    pub count: u32,
+    /// The drive is away, since then.
+    pub stalled_since: Option<Instant>,
+    /// The last one that is over.
+    pub last: Option<Settled>,
+}
+
 /// Condition of a drive. The default is a drive that is well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
@@ -43,4 +67,6 @@ pub struct Condition {
     pub oldest: Option<Outstanding>,
     /// Times that commands took of late.
     pub latency: Latency,
+    /// Times at which it was away for a while.
+    pub hiccups: Hiccups,
 }

@@ -248,6 +248,8 @@ pub enum Status {
     UnrecoveredReadError,
     /// The host lost the drive (no NVMe status: the command may or may not have been executed).
     DeviceGone,
+    /// A read was not carried out, for its drive is away and may come back (no NVMe status): asked again, it waits for that.
+    Stalled,
 }
 
 impl Status {
@@ -282,6 +284,7 @@ impl Status {
             Status::WriteFault => 0x280,
             Status::UnrecoveredReadError => 0x281,
             Status::DeviceGone => 0x371,
+            Status::Stalled => 0x370,
         }
     }
 }
@@ -313,4 +316,14 @@ pub trait ZonedDevice: Send {
     /// every later command. Frames that the drive does not give back are replaced by others. Does nothing to drives
     /// that always answer.
     fn abandon(&mut self) {}
+
+    /// From now on, or not any more, a hiccup is not the end: a command whose fate nobody knows is answered with
+    /// [`Status::DeviceGone`] and its own frames, and others go on. Drives that wait for what is away do that then. Does nothing to
+    /// drives that have no hiccups.
+    fn outlive_hiccups(&mut self, _outlives: bool) {}
+
+    /// True while the drive is away and waited for: what it is asked waits, too.
+    fn is_stalled(&self) -> bool {
+        false
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::condition::Condition;
 use crate::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
+use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::DriveIndex;
 
@@ -24,6 +25,8 @@ pub struct DriveSet {
     /// Completions that wait to be polled: of missing members, and of those that time has passed for.
     ready: Vec<(DriveIndex, Completion)>,
     scratch: Vec<Completion>,
+    /// Hiccups of members are waited for.
+    outlives: bool,
 }
 
 impl DriveSet {
@@ -31,7 +34,7 @@ impl DriveSet {
     #[must_use]
     pub fn new(drives: Vec<Option<Box<dyn ZonedDevice>>>) -> DriveSet {
         let in_flight = vec![0; drives.len()];
-        DriveSet { drives, in_flight, ready: Vec::new(), scratch: Vec::new() }
+        DriveSet { drives, in_flight, ready: Vec::new(), scratch: Vec::new(), outlives: false }
     }
 
     /// Members, present or not.
@@ -80,13 +83,28 @@ impl DriveSet {
         }
     }
 
+    /// From now on, or not any more, members that are away for a while are waited for: those that come later, too.
+    pub fn outlive_hiccups(&mut self, outlives: bool) {
+        self.outlives = outlives;
+        self.drives.iter_mut().flatten().for_each(|device| device.outlive_hiccups(outlives));
+    }
+
+    /// Members that are away and waited for.
+    #[must_use]
+    pub fn stalled(&self) -> PieceSet {
+        let is_stalled =
+            |device: &Option<Box<dyn ZonedDevice>>| device.as_ref().is_some_and(|it| it.is_stalled());
+        (0..).zip(&self.drives).filter(|(_, device)| is_stalled(device)).map(|(member, _)| member).collect()
+    }
+
     /// Puts another drive in the place of a member.
     ///
     /// # Panics
     /// When the old one still has commands to answer: those who wait for them would wait for ever.
     pub fn replace(&mut self, drive: DriveIndex, device: Box<dyn ZonedDevice>) {
         assert!(self.in_flight(drive) == 0, "drive {drive} still has commands in flight");
-        self.drives[drive.index()] = Some(device);
+        let device = self.drives[drive.index()].insert(device);
+        device.outlive_hiccups(self.outlives);
     }
 
     /// Makes a place for one member more, who is missing.

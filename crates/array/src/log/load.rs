@@ -34,6 +34,8 @@ pub struct Rebuild {
     pub location: Location,
     /// Count of the blocks, which follow one another both in the read and in the chunk.
     pub blocks: u32,
+    /// Their drive has answered, and not with them: it is not asked again. Otherwise it is not there, or away for a while.
+    pub is_damaged: bool,
 }
 
 impl Rebuild {
@@ -160,10 +162,11 @@ impl Shard {
             };
             let piece = segment.layout.piece_of(stripe, drive);
             let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::default()).collect();
-            pieces[piece].asked = true;
+            pieces[piece].asked = rebuild.is_damaged;
             let purpose = Purpose::Rebuild { rebuild, piece };
-            let wanted = [piece].into_iter().collect();
-            let there = pieces_there(&self.core, segment, stripe).without(wanted);
+            let wanted: PieceSet = [piece].into_iter().collect();
+            let damaged = if rebuild.is_damaged { wanted } else { PieceSet::default() };
+            let there = pieces_at_hand(&self.core, segment, (stripe, wanted), damaged);
             let segment = rebuild.segment;
             let rows = rebuild.blocks;
             let load = Load {
@@ -213,7 +216,8 @@ impl Shard {
         let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
         let piece = layout.piece_of(stripe, drive.index());
         let wanted = [piece].into_iter().collect();
-        let there = pieces_there(&self.core, self.core.segments.get(slot), stripe);
+        let there =
+            pieces_at_hand(&self.core, self.core.segments.get(slot), (stripe, wanted), PieceSet::default());
         let load = Load {
             segment: slot,
             stripe,
@@ -241,7 +245,8 @@ impl Shard {
         let segment = self.core.segments.get_mut(segment_slot);
         segment.pin();
         let layout = segment.layout;
-        let there = pieces_there(&self.core, self.core.segments.get(segment_slot), stripe);
+        let segment = self.core.segments.get(segment_slot);
+        let there = pieces_at_hand(&self.core, segment, (stripe, wanted), PieceSet::default());
         let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
         let load = Load {
             segment: segment_slot,
@@ -348,6 +353,25 @@ impl Shard {
         self.piece_loaded(slot, fx);
     }
 
+    /// A drive was away before it answered for a piece: others are asked first, and it once more if that does not suffice.
+    pub(super) fn on_load_stalled(
+        &mut self,
+        (slot, part): (u32, u32),
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let Completion { frames, zone, offset, .. } = completion;
+        let load = self.reader.loads.get_mut(slot);
+        if load.read_again {
+            return fx.command(drive, zone, Waiter::Load { slot, part }, Op::Read { offset, frames });
+        }
+        assert!(load.pieces[part as usize].frames.is_empty(), "the first answer for a piece");
+        load.pieces[part as usize].asked = false;
+        self.core.frames.give_vec(frames);
+        self.piece_loaded(slot, fx);
+    }
+
     /// Notes that there is one piece less to wait for. When what was read does not suffice, the others are asked for,
     /// then, once more, whatever is not whole.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
@@ -358,11 +382,15 @@ impl Shard {
             return;
         }
         let code = self.core.config.code();
-        let all_asked = load.pieces.iter().all(|piece| piece.asked);
+        let (segment, stripe) = (self.core.segments.get(load.segment), load.stripe);
+        let asked: PieceSet =
+            (0..).zip(&load.pieces).filter(|(_, piece)| piece.asked).map(|(piece, _)| piece).collect();
+        let left = code.pieces().without(asked);
+        let at_hand = left.without(pieces_stalled(&self.core, segment, stripe));
         if load.is_complete(&code) {
             self.finish_load(slot, fx);
-        } else if !all_asked {
-            self.read_pieces(slot, code.pieces(), fx);
+        } else if !left.is_empty() {
+            self.read_pieces(slot, if at_hand.is_empty() { left } else { at_hand }, fx);
         } else if !load.read_again {
             self.read_pieces_again(slot, fx);
         } else {
@@ -376,7 +404,7 @@ impl Shard {
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
                 for row in 0..load.rows {
-                    let rebuilt = decode_row(&mut self.core, &load, piece, row);
+                    let rebuilt = had_row(&mut self.core, &load, piece, row);
                     self.block_rebuilt(&rebuild.one(row), rebuilt);
                 }
                 give_pieces(&mut self.core, &mut load);
@@ -408,7 +436,8 @@ impl Shard {
         match (&rebuilt, right) {
             (Some(frame), Some(protected)) => {
                 let drive = rebuild.location.drive.index();
-                if self.core.membership.has_zone(self.core.segments.get(rebuild.segment), drive) {
+                let segment = self.core.segments.get(rebuild.segment);
+                if rebuild.is_damaged && self.core.membership.has_zone(segment, drive) {
                     self.collector.queue_repair(&mut self.core, rebuild, frame, protected);
                 } else {
                     self.core.counters.blocks_read_degraded += 1;
@@ -449,8 +478,10 @@ impl OffLoad {
             None => decode_row(core, load, piece, 0),
         };
         let drive = core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
-        let is_damaged =
-            decoded.is_some() && core.membership.has_zone(core.segments.get(load.segment), drive);
+        // A drive that is away for a while was not asked.
+        let was_read = !load.pieces[piece].frames.is_empty();
+        let has_zone = core.membership.has_zone(core.segments.get(load.segment), drive);
+        let is_damaged = decoded.is_some() && was_read && has_zone;
         let is_it = |frame: &&Frame| {
             Protected::from_bytes(&frame.oob).is_some_and(|protected| {
                 protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
@@ -495,8 +526,10 @@ impl Collector {
             if load.pieces[piece].row(row).is_some() {
                 continue;
             }
+            // A drive that is away for a while was not asked.
+            let was_read = !load.pieces[piece].frames.is_empty();
             match decode_row(core, load, piece, row) {
-                Some(frame) => decoded.push((piece, row, frame)),
+                Some(frame) => decoded.push((piece, row, frame, was_read)),
                 None => is_whole = false,
             }
         }
@@ -513,8 +546,8 @@ impl Collector {
             }
             core.frames.give_vec(frames);
         }
-        for (piece, row, frame) in decoded {
-            self.move_if_live(core, load, (piece, row), frame, true);
+        for (piece, row, frame, was_read) in decoded {
+            self.move_if_live(core, load, (piece, row), frame, was_read);
         }
         is_whole
     }
@@ -526,7 +559,7 @@ impl Collector {
         load: &Load,
         (piece, row): (usize, u32),
         frame: Frame,
-        decoded: bool,
+        was_damaged: bool,
     ) {
         let segment = core.segments.get(load.segment);
         let drive = segment.layout.drive_of(load.stripe, piece);
@@ -543,7 +576,7 @@ impl Collector {
         match named {
             Some((protected, name)) if core.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
-                let repaired = decoded && core.membership.has_zone(segment, drive);
+                let repaired = was_damaged && core.membership.has_zone(segment, drive);
                 self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
             }
             _ => core.frames.give(frame),
@@ -575,6 +608,35 @@ fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
         core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
     };
     (0..segment.layout.members()).filter(is_there).collect()
+}
+
+/// Pieces of a stripe on drives that are away for a while.
+fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
+    let is_stalled = |piece: &usize| core.membership.is_stalled(segment.layout.drive_of(stripe, *piece));
+    (0..segment.layout.members()).filter(is_stalled).collect()
+}
+
+/// Pieces of a stripe to read from, but for damaged ones: those that need not wait for a drive, if what is wanted can be had of
+/// them.
+fn pieces_at_hand(
+    core: &Core,
+    segment: &Segment,
+    (stripe, wanted): (u32, PieceSet),
+    damaged: PieceSet,
+) -> PieceSet {
+    let there = pieces_there(core, segment, stripe).without(damaged);
+    let at_hand = there.without(pieces_stalled(core, segment, stripe));
+    let code = core.config.code();
+    let can_be_had = |piece: usize| at_hand.contains(piece) || code.sources(piece, at_hand).is_some();
+    if wanted.iter().all(can_be_had) { at_hand } else { there }
+}
+
+/// A row of a piece: a copy of what was read, when its drive came back in time, else decoded.
+fn had_row(core: &mut Core, load: &Load, piece: usize, row: u32) -> Option<Frame> {
+    let Some(frame) = load.pieces[piece].row(row) else { return decode_row(core, load, piece, row) };
+    let mut copy = core.frames.take();
+    (copy.data, copy.oob) = (frame.data, frame.oob);
+    Some(copy)
 }
 
 /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few

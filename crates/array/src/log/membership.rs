@@ -45,6 +45,8 @@ pub struct Membership {
     pub stripes_waiting: Vec<u32>,
     /// Zones of each member that were given up since the mount.
     zones_retired: Vec<u32>,
+    /// Members whose drives are away for a while. They are members as ever, and what they are asked waits.
+    stalled: PieceSet,
     /// Slots of the write area are written but for the same.
     pub slots_waiting: bool,
     /// A device flush is complete but for the same.
@@ -65,6 +67,7 @@ impl Membership {
             records_pending: 0,
             changed_again: false,
             zones_retired: vec![0; code.piece_count()],
+            stalled: PieceSet::default(),
             stripes_waiting: Vec::new(),
             slots_waiting: false,
             flush_waiting: false,
@@ -124,6 +127,17 @@ impl Membership {
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.lost_count > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
+    }
+
+    /// Members whose drives are away for a while.
+    pub fn note_stalled(&mut self, stalled: PieceSet) {
+        self.stalled = stalled;
+    }
+
+    /// True of a member whose drive is away for a while.
+    #[must_use]
+    pub fn is_stalled(&self, drive: usize) -> bool {
+        self.stalled.contains(drive)
     }
 
     /// Zones of a member's drive that were given up since the mount, or since the drive came.

@@ -156,7 +156,8 @@ impl Shard {
         let segment = self.core.segment_at(pba);
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), run.drive);
         self.clients.reads.get_mut(slot).next += run.blocks;
-        if !is_there {
+        // What is decoded of other drives need not wait.
+        if !is_there || self.core.membership.is_stalled(run.drive) {
             self.rebuild_run(slot, first, segment, &run);
             return;
         }
@@ -194,7 +195,16 @@ impl Shard {
             } else {
                 self.core.note_damage(segment, location, &frame, status);
                 self.clients.reads.get_mut(slot).stock.push(frame);
-                self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
+                let is_damaged = true;
+                self.queue_rebuild(Rebuild {
+                    read: slot,
+                    block,
+                    lba,
+                    segment,
+                    location,
+                    blocks: 1,
+                    is_damaged,
+                });
             }
         }
         self.core.segments.get_mut(segment).unpin();
@@ -209,6 +219,25 @@ impl Shard {
         self.advance_read(slot, fx);
     }
 
+    /// A drive was away before it answered for the blocks from `part` on: they are decoded from others if that is possible.
+    pub(super) fn on_read_stalled(
+        &mut self,
+        slot: u32,
+        part: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let Completion { mut frames, zone, offset, .. } = completion;
+        let location = Location { drive: base::units::DriveIndex::at(drive), zone, offset };
+        let segment = self.core.segments.owner(location.drive, zone).expect("pinned until it is answered");
+        let blocks = u32::try_from(frames.len()).expect("a run of blocks");
+        self.clients.reads.get_mut(slot).stock.append(&mut frames);
+        self.rebuild_run(slot, part, segment, &Run { drive, location, blocks });
+        self.core.segments.get_mut(segment).unpin();
+        self.read_part_done(slot, fx);
+    }
+
     /// The drive of a run is not there: what each stripe has of it will be decoded.
     fn rebuild_run(&mut self, slot: u32, first: u32, segment: SegmentSlot, run: &Run) {
         let layout = self.core.segments.get(segment).layout;
@@ -219,7 +248,8 @@ impl Shard {
             let blocks = (layout.chunk_blocks - row).min(run.blocks - done);
             let block = first + done;
             let lba = self.clients.reads.get(slot).lba.plus(u64::from(block));
-            self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks });
+            let is_damaged = false;
+            self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks, is_damaged });
             done += blocks;
         }
     }

@@ -20,5 +20,6 @@ mod schemes;
 mod shape;
 mod slots;
 mod space;
+mod stalled;
 mod windows;
 mod writing;

@@ -17,6 +17,8 @@ use std::io;
 /// Time for the kernel to give back the buffers of closed connections.
 const HOMECOMING_ROUNDS_MAX: u32 = 40;
 const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
+/// Most time that a stop waits for requests, and for the last flush, while a drive is away.
+const STOP_LIMIT_AWAY: Nanos = Nanos(500_000_000);
 
 /// Phase of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +56,12 @@ impl Server<'_> {
             Phase::Serving if self.phase_is_over() => {
                 self.close_doors()?;
                 self.role.stop_others();
-                self.phase = Phase::Draining { due: now + self.config.stop_limit };
+                self.phase = Phase::Draining { due: now + self.stop_limit() };
                 self.drain_clients()
             }
             Phase::Draining { due } if self.phase_is_over() || now >= due => {
                 self.drop_clients();
-                let due = now + self.config.stop_limit;
+                let due = now + self.stop_limit();
                 if !self.role.is_last() {
                     self.phase = Phase::Draining { due };
                     return Ok(());
@@ -76,6 +78,13 @@ impl Server<'_> {
             }
             Phase::Serving | Phase::Draining { .. } | Phase::Flushing { .. } | Phase::Done => Ok(()),
         }
+    }
+
+    /// Time for requests in flight, and for the last flush. A drive that is away may be waited for longer than a stop may take: what
+    /// waits for it was never acknowledged.
+    fn stop_limit(&self) -> Nanos {
+        let limit = self.config.stop_limit;
+        if self.desk.volume.awaits_drive() { limit.min(STOP_LIMIT_AWAY) } else { limit }
     }
 
     /// True when the phase has nothing left to wait for.

@@ -98,6 +98,10 @@ impl Volume for Gated<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         self.volume.next_deadline()
     }
+
+    fn awaits_drive(&self) -> bool {
+        self.volume.awaits_drive()
+    }
 }
 
 impl Backend for Gated<'_> {

@@ -171,6 +171,10 @@ impl Volume for Hub<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         self.gated.next_deadline()
     }
+
+    fn awaits_drive(&self) -> bool {
+        self.gated.awaits_drive()
+    }
 }
 
 impl Backend for Hub<'_> {

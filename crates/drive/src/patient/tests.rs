@@ -1,0 +1,456 @@
+//! A scripted drive below a patient one: it answers what it is told to, when it is told to.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::emulated::EmulatedDrive;
+use std::sync::{Arc, Mutex};
+
+const PATIENCE: Nanos = Nanos(60_000_000_000);
+const MS: u64 = 1_000_000;
+
+fn geometry() -> Geometry {
+    Geometry {
+        zones: 8,
+        zone_size_blocks: 64,
+        zone_capacity_blocks: 48,
+        open_zones_max: 4,
+        active_zones_max: 4,
+        append_blocks_max: 8,
+        transfer_blocks_max: 8,
+        volatile_cache: false,
+        areas: None,
+    }
+}
+
+/// What becomes of commands that are cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Done,
+    Not,
+    /// So many blocks of it are written.
+    Partly(usize),
+}
+
+/// The drive, shared by its handles and the test.
+struct Core {
+    media: EmulatedDrive,
+    /// Commands that were given and not answered.
+    held: Vec<Command>,
+    answers: Vec<Completion>,
+    /// Commands are held until the test lets them go.
+    holds: bool,
+    is_away: bool,
+    /// Handles with a lower number are dead.
+    device: u32,
+    reports: u32,
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Core>>);
+
+struct Handle(Shared, u32, Geometry);
+
+impl ZonedDevice for Handle {
+    fn geometry(&self) -> &Geometry {
+        &self.2
+    }
+
+    fn submit(&mut self, _: Instant, command: Command) {
+        let mut core = self.0.0.lock().unwrap();
+        core.reports += u32::from(matches!(command.op, Op::Report { .. }));
+        if core.is_away || core.device != self.1 {
+            let asked = Asked::of(command.token, command.zone, &command.op);
+            return core.answers.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
+        }
+        if core.holds {
+            return core.held.push(command);
+        }
+        core.carry_out(command);
+    }
+
+    fn poll(&mut self, _: Instant, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.0.0.lock().unwrap().answers);
+    }
+
+    fn condition(&mut self, _: Instant) -> Condition {
+        let is_dead = self.0.0.lock().unwrap().device != self.1;
+        Condition { loss: is_dead.then_some(Loss::Removed), ..Condition::default() }
+    }
+}
+
+impl WayBack for Shared {
+    fn look(&mut self) -> Option<Box<dyn ZonedDevice>> {
+        let core = self.0.lock().unwrap();
+        (!core.is_away)
+            .then(|| Box::new(Handle(self.clone(), core.device, geometry())) as Box<dyn ZonedDevice>)
+    }
+}
+
+impl Core {
+    fn carry_out(&mut self, command: Command) {
+        self.media.submit(Instant(0), command);
+        self.media.poll(Instant(0), &mut self.answers);
+    }
+}
+
+/// The drive under test, and the one below.
+struct Rig {
+    drive: Patient,
+    below: Shared,
+    now: Instant,
+    done: Vec<Completion>,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let media = EmulatedDrive::on_heap(geometry(), [1; 16]).unwrap();
+        let (held, answers) = (Vec::new(), Vec::new());
+        let core = Core { media, held, answers, holds: false, is_away: false, device: 0, reports: 0 };
+        let below = Shared(Arc::new(Mutex::new(core)));
+        let handle = Box::new(Handle(below.clone(), 0, geometry()));
+        let mut drive = Patient::new(handle, Some(Box::new(below.clone())), PATIENCE);
+        drive.outlive_hiccups(true);
+        let mut rig = Rig { drive, below, now: Instant(0), done: Vec::new() };
+        // It learns what its zones are before anything else.
+        rig.give(0, 0, Op::Flush);
+        assert_eq!(rig.answers(), [(0, Success, 0)]);
+        rig
+    }
+
+    fn core(&self) -> std::sync::MutexGuard<'_, Core> {
+        self.below.0.lock().unwrap()
+    }
+
+    fn give(&mut self, token: u64, zone: u32, op: Op) {
+        self.drive.submit(self.now, Command { token: Token(token), zone: ZoneIndex(zone), op });
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..4 {
+            self.drive.poll(self.now, &mut self.done);
+        }
+    }
+
+    fn wait(&mut self, ms: u64) {
+        for _ in 0..ms.div_ceil(100) {
+            self.now = Instant(self.now.0 + 100 * MS);
+            self.turn();
+        }
+    }
+
+    /// Commands below are cut off, with these fates in their order.
+    fn cut(&mut self, fates: &[Fate]) {
+        let held = std::mem::take(&mut self.core().held);
+        assert_eq!(held.len(), fates.len(), "{held:?}");
+        for (mut command, fate) in held.into_iter().zip(fates) {
+            let asked = Asked::of(command.token, command.zone, &command.op);
+            let copy = match &command.op {
+                Op::Write { offset, frames } => Op::Write { offset: *offset, frames: copies(frames) },
+                Op::Append { frames } => Op::Append { frames: copies(frames) },
+                Op::Reset => Op::Reset,
+                Op::Finish => Op::Finish,
+                _ => Op::Flush,
+            };
+            let frames = frames_of(std::mem::replace(&mut command.op, copy));
+            let mut core = self.core();
+            if let (Fate::Partly(blocks), Op::Write { frames, .. } | Op::Append { frames }) =
+                (*fate, &mut command.op)
+            {
+                frames.truncate(blocks);
+            }
+            if *fate != Fate::Not {
+                core.media.submit(Instant(0), command);
+                core.media.poll(Instant(0), &mut Vec::new());
+            }
+            core.answers.push(asked.done(Err(Status::DeviceGone), frames));
+        }
+        self.turn();
+    }
+
+    /// Status, offset and first byte of the answers so far, by their tokens.
+    fn answers(&mut self) -> Vec<(u64, Status, u32)> {
+        let mut answers: Vec<(u64, Status, u32)> =
+            self.done.drain(..).map(|done| (done.token.0, done.status, done.offset)).collect();
+        answers.sort_by_key(|(token, ..)| *token);
+        answers
+    }
+
+    fn pointer(&self, zone: u32) -> u32 {
+        self.core().media.zone(ZoneIndex(zone)).write_pointer
+    }
+
+    fn byte(&self, zone: u32, offset: u32) -> u8 {
+        let mut core = self.core();
+        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+        core.media.submit(Instant(0), Command { token: Token(0), zone: ZoneIndex(zone), op });
+        let mut done = Vec::new();
+        core.media.poll(Instant(0), &mut done);
+        done[0].frames[0].data[0]
+    }
+}
+
+fn copies(frames: &[Frame]) -> Vec<Frame> {
+    let copy = |frame: &Frame| {
+        let mut copy = Frame::zeroed();
+        (copy.data, copy.oob) = (frame.data, frame.oob);
+        copy
+    };
+    frames.iter().map(copy).collect()
+}
+
+fn blocks(bytes: &[u8]) -> Vec<Frame> {
+    let block = |byte: &u8| {
+        let mut frame = Frame::zeroed();
+        (frame.data[0], frame.oob[0]) = (*byte, *byte);
+        frame
+    };
+    bytes.iter().map(block).collect()
+}
+
+fn append(bytes: &[u8]) -> Op {
+    Op::Append { frames: blocks(bytes) }
+}
+
+fn write(offset: u32, bytes: &[u8]) -> Op {
+    Op::Write { offset, frames: blocks(bytes) }
+}
+
+fn read(offset: u32) -> Op {
+    Op::Read { offset, frames: vec![Frame::zeroed()] }
+}
+
+use self::Fate::{Done, Not, Partly};
+use zone::device::Status::{DeviceGone, Stalled, Success, WriteFault};
+
+#[test]
+fn appends_that_landed_are_answered_and_others_are_given_again() {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1, 2]));
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+    rig.core().holds = true;
+    rig.give(2, 2, append(&[3, 4]));
+    rig.give(3, 2, append(&[5, 6]));
+    rig.give(4, 3, append(&[7]));
+    rig.give(5, 2, read(0));
+    rig.core().holds = false;
+    rig.cut(&[Not, Done, Done, Not]);
+    assert_eq!(rig.answers(), [(2, Success, 4), (3, Success, 2), (4, Success, 0), (5, Stalled, 0)]);
+    assert_eq!((rig.byte(2, 2), rig.byte(2, 4), rig.pointer(2), rig.pointer(3)), (5, 3, 6, 1));
+    let Hiccups { count, stalled_since, last } = rig.drive.condition(rig.now).hiccups;
+    assert_eq!((count, stalled_since), (1, None));
+    assert_eq!(last.map(|last| (last.waited, last.landed, last.repeated)), Some((3, 2, 1)));
+}
+
+#[test]
+fn a_write_that_landed_in_part_is_completed() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, write(0, &[1, 2, 3, 4]));
+    rig.core().holds = false;
+    rig.cut(&[Partly(3)]);
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+    assert_eq!((rig.pointer(2), rig.byte(2, 2), rig.byte(2, 3)), (4, 3, 4));
+}
+
+#[test]
+fn an_append_that_landed_in_part_costs_its_zone() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1, 2, 3, 4]));
+    rig.give(2, 2, append(&[5]));
+    rig.core().holds = false;
+    rig.cut(&[Partly(3), Not]);
+    rig.give(3, 2, append(&[6]));
+    assert_eq!(rig.answers(), [(1, WriteFault, 0), (2, WriteFault, 0), (3, WriteFault, 0)]);
+    assert_eq!(rig.pointer(2), 3, "nothing is appended where nobody expects it");
+    rig.give(4, 2, Op::Reset);
+    rig.give(5, 2, append(&[7]));
+    assert_eq!(rig.answers(), [(4, Success, 0), (5, Success, 0)]);
+}
+
+#[test]
+fn no_report_is_asked_for_before_all_commands_came_back() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1]));
+    rig.give(2, 3, append(&[2]));
+    let late = rig.core().held.pop().unwrap();
+    rig.core().holds = false;
+    rig.cut(&[Not]);
+    rig.wait(1000);
+    assert!(rig.drive.is_stalled() && rig.core().reports == 1, "the first one was at the start");
+    rig.core().held.push(late);
+    rig.cut(&[Done]);
+    assert_eq!(rig.answers(), [(1, Success, 0), (2, Success, 0)]);
+    assert_eq!((rig.pointer(2), rig.pointer(3)), (1, 1));
+}
+
+#[test]
+fn commands_wait_while_the_drive_is_away_and_keep_their_order() {
+    let mut rig = Rig::new();
+    rig.core().is_away = true;
+    rig.give(1, 2, write(0, &[1]));
+    rig.give(2, 2, write(1, &[2]));
+    rig.give(3, 3, Op::Finish);
+    rig.give(4, 2, read(1));
+    rig.give(5, 0, Op::Flush);
+    rig.wait(59_000);
+    assert!(rig.answers().is_empty() && rig.drive.is_stalled());
+    assert!((590..=592).contains(&rig.core().reports), "it is asked every 100 ms");
+    rig.core().is_away = false;
+    rig.wait(100);
+    let all = [(1, Success, 0), (2, Success, 1), (3, Success, 0), (4, Success, 1), (5, Success, 0)];
+    assert_eq!(rig.answers(), all);
+    assert_eq!(rig.byte(2, 1), 2);
+}
+
+#[test]
+fn when_patience_is_over_the_drive_is_lost() {
+    let mut rig = Rig::new();
+    rig.core().is_away = true;
+    rig.give(1, 2, append(&[1]));
+    rig.give(2, 2, append(&[2]));
+    rig.wait(59_900);
+    assert!(rig.answers().is_empty());
+    rig.wait(100);
+    assert_eq!(rig.answers(), [(1, DeviceGone, 0), (2, DeviceGone, 0)]);
+    assert_eq!(rig.drive.condition(rig.now).loss, Some(Loss::Interrupted));
+    rig.core().is_away = false;
+    rig.wait(1000);
+    rig.give(3, 2, append(&[3]));
+    assert_eq!(rig.answers(), [(3, DeviceGone, 0)]);
+    assert_eq!(rig.pointer(2), 0);
+}
+
+#[test]
+fn time_in_which_nobody_looked_does_not_count() {
+    let mut rig = Rig::new();
+    rig.core().is_away = true;
+    rig.give(1, 2, append(&[1]));
+    rig.now = Instant(rig.now.0 + 3_600_000 * MS);
+    rig.turn();
+    assert!(rig.drive.is_stalled());
+    rig.core().is_away = false;
+    rig.wait(100);
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+}
+
+#[test]
+fn a_device_that_was_pulled_is_found_anew() {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1]));
+    {
+        let mut core = rig.core();
+        (core.is_away, core.device) = (true, 1);
+    }
+    rig.give(2, 2, append(&[2]));
+    rig.wait(5_000);
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+    rig.core().is_away = false;
+    rig.wait(100);
+    assert_eq!(rig.answers(), [(2, Success, 1)]);
+}
+
+#[test]
+fn a_drive_that_goes_again_while_it_is_read_is_asked_again() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1, 2]));
+    rig.cut(&[Done]);
+    assert_eq!(rig.core().held.len(), 1, "a report");
+    let report = rig.core().held.pop().unwrap();
+    rig.core().carry_out(report);
+    rig.turn();
+    assert!(matches!(rig.core().held[0].op, Op::Read { .. }));
+    rig.cut(&[Not]);
+    assert!(rig.answers().is_empty());
+    rig.core().holds = false;
+    rig.wait(100);
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+    assert_eq!((rig.pointer(2), rig.drive.condition(rig.now).hiccups.count), (2, 1));
+}
+
+/// What is done to the media while the drive is away makes it a lost one.
+#[track_caller]
+fn expect_lost(change: impl Fn(&mut EmulatedDrive)) {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1, 2, 3]));
+    rig.give(2, 3, append(&[1]));
+    rig.core().holds = true;
+    rig.give(3, 2, append(&[4]));
+    rig.core().is_away = true;
+    rig.cut(&[Not]);
+    change(&mut rig.core().media);
+    (rig.core().holds, rig.core().is_away) = (false, false);
+    rig.wait(200);
+    assert_eq!(rig.answers().last(), Some(&(3, DeviceGone, 0)));
+    assert_eq!(rig.drive.condition(rig.now).loss, Some(Loss::Changed));
+}
+
+fn by_others(media: &mut EmulatedDrive, zone: u32, op: Op) {
+    media.submit(Instant(0), Command { token: Token(0), zone: ZoneIndex(zone), op });
+    media.poll(Instant(0), &mut Vec::new());
+}
+
+#[test]
+fn zones_that_are_not_what_they_were_are_no_hiccup() {
+    expect_lost(|media| media.lose_tail(ZoneIndex(2), 2));
+    expect_lost(|media| media.lose_tail(ZoneIndex(3), 0));
+    expect_lost(|media| by_others(media, 3, append(&[9])));
+    expect_lost(|media| by_others(media, 2, append(&[9])));
+    expect_lost(|media| by_others(media, 3, Op::Reset));
+    expect_lost(|media| by_others(media, 5, Op::Finish));
+}
+
+#[test]
+fn an_append_where_there_were_blocks_shows_that_they_are_lost() {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1, 2, 3]));
+    rig.core().media.lose_tail(ZoneIndex(2), 1);
+    rig.give(2, 2, append(&[4]));
+    assert_eq!(rig.answers(), [(1, Success, 0), (2, DeviceGone, 1)]);
+    assert_eq!(rig.drive.condition(rig.now).loss, Some(Loss::Changed));
+}
+
+#[test]
+fn resets_and_finishes_are_given_again() {
+    let mut rig = Rig::new();
+    for (token, zone) in [(1, 2), (2, 3), (3, 4), (4, 5)] {
+        rig.give(token, zone, append(&[1, 2]));
+    }
+    rig.core().holds = true;
+    for (token, zone, op) in [(5, 2, Op::Reset), (6, 3, Op::Reset), (7, 4, Op::Finish), (8, 5, Op::Finish)] {
+        rig.give(token, zone, op);
+    }
+    rig.core().holds = false;
+    rig.answers();
+    rig.cut(&[Done, Not, Done, Not]);
+    assert_eq!(rig.answers(), [5, 6, 7, 8].map(|token| (token, Success, 0)));
+    rig.give(9, 2, append(&[3]));
+    rig.give(10, 3, append(&[4]));
+    assert_eq!(rig.answers(), [(9, Success, 0), (10, Success, 0)]);
+    assert_eq!(rig.core().media.zone(ZoneIndex(5)).state, zone::device::ZoneState::Full);
+}
+
+#[test]
+fn a_drive_that_is_given_up_answers_at_once() {
+    let mut rig = Rig::new();
+    rig.core().is_away = true;
+    rig.give(1, 2, append(&[1]));
+    rig.drive.abandon();
+    rig.turn();
+    assert_eq!(rig.answers(), [(1, DeviceGone, 0)]);
+    assert!(!rig.drive.is_stalled());
+}
+
+#[test]
+fn before_service_nobody_is_patient() {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1]));
+    rig.drive.outlive_hiccups(false);
+    rig.core().is_away = true;
+    rig.give(2, 2, append(&[2]));
+    assert_eq!(rig.answers(), [(1, Success, 0), (2, DeviceGone, 0)]);
+}
