@@ -10,6 +10,7 @@ mod drives;
 mod dump;
 mod errands;
 mod flush;
+mod memory;
 mod offline;
 pub mod options;
 mod serve;

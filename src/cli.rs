@@ -7,6 +7,7 @@ use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
+use crate::lab_cache::LabCache;
 use crate::manual::{Completions, Man};
 use crate::md::MdCommand;
 use crate::md_cost::MdCost;
@@ -504,6 +505,9 @@ pub enum LabCommand {
     ///
     /// Exit code 1 when a row is above its bar.
     ExportCompare(ExportCompare),
+    /// Experiments with the cache
+    #[command(subcommand)]
+    Cache(LabCache),
     /// An array on modelled drives in virtual time
     Array(ArrayRun),
     /// Experiments of the ZapRAID and StRAID papers on modelled drives in virtual time, beside its figures

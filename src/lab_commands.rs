@@ -3,7 +3,7 @@
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
-use crate::{contest, explain, export_compare, md_cost, md_speed};
+use crate::{contest, explain, export_compare, lab_cache, md_cost, md_speed};
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
@@ -16,6 +16,7 @@ const DRIVES: usize = 4;
 /// Runs an experiment.
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
+        LabCommand::Cache(command) => lab_cache::run(command)?,
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::MdCost(options) => return md_cost::run(options),
         LabCommand::MdSpeed(options) => return md_speed::run(options),

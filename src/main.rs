@@ -25,6 +25,7 @@ mod exports;
 mod fail;
 mod host;
 mod hosting;
+mod lab_cache;
 mod lab_commands;
 mod leftover;
 mod lines;

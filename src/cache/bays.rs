@@ -5,6 +5,7 @@
 
 use super::directory::{CacheDirectory, CacheDrive};
 use super::drives;
+use super::memory;
 use super::offline::Offline;
 use super::options::{CacheBay, CacheDriveCommand};
 use super::serve::wall;
@@ -15,16 +16,14 @@ use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::DriveIndex;
-use cache::CacheVolume;
 use cache::shard::BayRefusal;
+use cache::{CacheVolume, MemoryShort};
 use drive::any::AnyDrive;
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
-
-const MIB: u64 = 1 << 20;
 
 /// What became of a drive, as a JSON object.
 #[derive(Debug, Deserialize, Serialize)]
@@ -40,6 +39,9 @@ pub struct BayReport {
     /// Until the next start the index has room for this part of the objects that the drives hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_share: Option<f64>,
+    /// `--memory` that the next start needs; none where the default does, or a server has judged that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_needed: Option<String>,
 }
 
 /// Runs a command.
@@ -92,7 +94,7 @@ pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
 }
 
 fn print(command: &CacheDriveCommand, dir: &Path, report: BayReport) {
-    let BayReport { drive, path, old_path, served, index_share } = report;
+    let BayReport { drive, path, old_path, served, index_share, memory_needed } = report;
     let old_path = old_path.unwrap_or_default();
     let old_path = old_path.display();
     match (command, path) {
@@ -118,14 +120,20 @@ fn print(command: &CacheDriveCommand, dir: &Path, report: BayReport) {
             share * 100.0
         );
     }
+    if let Some(memory) = memory_needed {
+        let dir = dir.display();
+        println!(
+            "its index needs `zoneweave cache serve {dir} --memory {memory}`, or a larger --object-mean"
+        );
+    }
 }
 
 fn refused(place: usize, refusal: BayRefusal) -> anyhow::Error {
-    if let BayRefusal::Memory { needed, .. } = refusal {
-        let memory = needed.div_ceil(3 * MIB).saturating_mul(4);
+    if let BayRefusal::Memory(MemoryShort { needed, enough, .. }) = refusal {
+        let memory = memory::for_engine(needed);
         return Exit::Failed.error(format!(
-            "drive {place}: the index for one drive more needs --memory {memory}MiB at this --object-mean: serve the cache with \
-             that, or with a larger mean"
+            "drive {place}: the index for one drive more needs --memory {memory} at this --object-mean: serve the cache with \
+             that, or with --object-mean {enough} if objects are that large"
         ));
     }
     let exit = if let BayRefusal::NoPlace { .. } = refusal { Exit::Usage } else { Exit::Failed };
@@ -160,7 +168,14 @@ pub fn take_out(
     }
     log::warn!("drive {place} was taken out by an operator");
     let old_path = Some(directory.drive_path(&directory.file.drive[place]));
-    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true, index_share: None }))
+    Ok(Attempt::Done(BayReport {
+        drive: place,
+        path: None,
+        old_path,
+        served: true,
+        index_share: None,
+        memory_needed: None,
+    }))
 }
 
 /// Removes a drive: it is taken out if it is there, and once superblocks say so its place is free. A crash before that leaves a drive
@@ -192,7 +207,14 @@ pub fn remove(
     let old = std::mem::take(&mut directory.file.drive[place]);
     directory.save().inspect_err(|_| directory.file.drive[place] = old)?;
     log::info!("drive {place} is removed");
-    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true, index_share: None }))
+    Ok(Attempt::Done(BayReport {
+        drive: place,
+        path: None,
+        old_path,
+        served: true,
+        index_share: None,
+        memory_needed: None,
+    }))
 }
 
 /// Adds an empty drive: in the place of one that was removed, or behind the others.
@@ -245,7 +267,10 @@ pub fn add(
     log::info!("drive {place} joins: {}", path.display());
     let index_share = Some(volume.index_share()).filter(|share| *share < 1.0 && hosting.is_some());
     let served = hosting.is_some();
-    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path: None, served, index_share }))
+    // Who serves it next, and with what, only the operator knows.
+    let memory_needed = (!served).then(|| memory::beyond_default(volume.flash_bytes())).flatten();
+    let path = Some(path);
+    Ok(Attempt::Done(BayReport { drive: place, path, old_path: None, served, index_share, memory_needed }))
 }
 
 fn any_geometry(volume: &mut CacheVolume) -> Result<Geometry> {
@@ -290,7 +315,14 @@ pub fn put_in(
     volume.join(place, device, uuid);
     log::info!("drive {place} joins: {}", path.display());
     let old_path = Some(directory.drive_path(&old));
-    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path, served: true, index_share: None }))
+    Ok(Attempt::Done(BayReport {
+        drive: place,
+        path: Some(path),
+        old_path,
+        served: true,
+        index_share: None,
+        memory_needed: None,
+    }))
 }
 
 /// Records that a drive which cannot be opened is left out, and names an empty one in its place.
@@ -323,6 +355,7 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
         old_path: Some(old_path),
         served: false,
         index_share: None,
+        memory_needed: None,
     })
 }
 

@@ -2,6 +2,7 @@
 //! that works.
 
 use super::directory::{CacheDirectory, CacheDrive};
+use super::memory;
 use super::options::{CacheCreate, CacheShape};
 use crate::exit::Exit;
 use crate::signals::Interruption;
@@ -34,8 +35,27 @@ pub fn run(options: &CacheCreate) -> Result<Exit> {
     let directory = create(&options.dir, options.shape)?;
     let dir = options.dir.display();
     println!("created {dir}: {} of flash on {} drives", directory.file.size, directory.file.drive.len());
-    println!("serve it with `zoneweave cache serve {dir}`");
+    let memory = memory::beyond_default(flash_bytes(options.shape)?);
+    let memory = memory.map(|memory| format!(" --memory {memory}")).unwrap_or_default();
+    println!("serve it with `zoneweave cache serve {dir}{memory}`");
     Ok(Exit::Well)
+}
+
+/// Drives that a new cache is to have, and their geometry.
+fn shape_of(shape: CacheShape) -> Result<(usize, u64, Geometry)> {
+    let count = shape.drives.unwrap_or(DRIVES);
+    if count == 0 || count > cache::format::MEMBERS_MAX {
+        let most = cache::format::MEMBERS_MAX;
+        return Err(Exit::Usage.error(format!("--drives {count}: a cache has 1 to {most} drives")));
+    }
+    let size = shape.size.unwrap_or(SIZE_BYTES);
+    Ok((count, size, geometry(size, count as u64)?))
+}
+
+/// Bytes of the drives of a new cache, for which its index is made.
+pub fn flash_bytes(shape: CacheShape) -> Result<u64> {
+    let (count, _, geometry) = shape_of(shape)?;
+    cache::flash_of(&vec![Some(geometry); count]).map_err(|error| Exit::Usage.error(error))
 }
 
 /// Creates a cache, or leaves nothing behind.
@@ -48,13 +68,9 @@ pub fn create(dir: &Path, shape: CacheShape) -> Result<CacheDirectory> {
         Err(error) if Exit::of(&error) == Exit::Absent => {}
         Err(error) => return Err(error),
     }
-    let count = shape.drives.unwrap_or(DRIVES);
-    if count == 0 || count > cache::format::MEMBERS_MAX {
-        let most = cache::format::MEMBERS_MAX;
-        return Err(Exit::Usage.error(format!("--drives {count}: a cache has 1 to {most} drives")));
-    }
-    let size = shape.size.unwrap_or(SIZE_BYTES);
-    let geometry = geometry(size, count as u64)?;
+    // What could not be served is not made.
+    flash_bytes(shape)?;
+    let (count, size, geometry) = shape_of(shape)?;
     let made_folder = !dir.exists();
     std::fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
     let mut made = Vec::new();

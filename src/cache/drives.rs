@@ -24,6 +24,14 @@ pub struct CacheDrives {
     pub zone_bytes: u64,
 }
 
+impl CacheDrives {
+    /// Bytes of all places, for which the index is made.
+    pub fn flash_bytes(&self) -> Result<u64> {
+        let geometries = self.devices.iter().map(|device| device.as_ref().map(|device| *device.geometry()));
+        cache::flash_of(&geometries.collect::<Vec<_>>()).map_err(|error| Exit::Failed.error(error))
+    }
+}
+
 /// Opens all drives; one that cannot be had is left out, one in use is an error.
 pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<CacheDrives> {
     let patience_ends = Instant::now() + IN_USE_LIMIT;

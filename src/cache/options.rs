@@ -1,5 +1,6 @@
 //! What can be typed after `zoneweave cache`.
 
+use super::memory;
 use crate::cli::{Query, parse_size};
 use crate::exit::Exit;
 use anyhow::Result as Checked;
@@ -149,7 +150,7 @@ pub struct CacheShape {
 #[derive(Debug, Args)]
 pub struct CacheServiceOptions {
     /// Memory for index, buffers and clients together
-    #[arg(long, default_value = "256MiB", value_parser = parse_memory, value_name = "BYTES")]
+    #[arg(long, default_value = memory::DEFAULT, value_parser = parse_memory, value_name = "BYTES")]
     pub memory: u64,
     /// Bytes of an object on the mean, key included: sizes the index
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 30), value_name = "BYTES")]

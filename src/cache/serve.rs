@@ -5,6 +5,7 @@ use super::create;
 use super::directory::CacheDirectory;
 use super::drives;
 use super::errands::{Errands, Wish};
+use super::memory;
 use super::options::{CacheServe, CacheServiceOptions, CacheUp};
 use super::status::json;
 use super::{dump, flush};
@@ -30,8 +31,6 @@ use zone::drives::DriveSet;
 
 /// Longest value, unless somebody asks for longer ones.
 const OBJECT_BYTES: u64 = 16 << 20;
-/// Part of the memory that is the clients'.
-const CLIENTS_SHARE: u64 = 4;
 /// A value has room several times in what clients have: arriving, under way, leaving.
 const OBJECTS_IN_CLIENTS: u64 = 4;
 
@@ -46,6 +45,7 @@ pub fn up(options: &CacheUp) -> Result<Exit> {
             directory
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
+            memory::check(&engine(&options.service)?, create::flash_bytes(options.shape)?)?;
             let directory = create::create(&options.dir, options.shape)?;
             log::info!("created a cache in {}", options.dir.display());
             directory
@@ -63,11 +63,12 @@ pub fn run(options: &CacheServe) -> Result<Exit> {
 fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
-    let admission = options.admission()?;
+    let wanted = engine(options)?;
     let password = options.password_file.as_deref().map(password_in).transpose()?;
     let hosting = Hosting::new(None)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
+    memory::check(&wanted, drives.flash_bytes()?)?;
     let control = control::bind(&directory.control_path())?;
     if password.is_some() && !options.memcached.is_empty() {
         return Err(
@@ -77,16 +78,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let places = options.listen.iter().chain(&options.memcached);
     let listeners: Vec<Listener> = places.map(Listen::bind).collect::<Result<_, _>>()?;
     let settings = settings(options, drives.zone_bytes, password, &listeners)?;
-    let engine = Options {
-        memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
-        object_mean: options.object_mean,
-        eviction: options.eviction,
-        reinsert_percent: options.reinsert,
-        admission,
-        endurance: options.endurance,
-        object_max: usize::try_from(settings.object_bytes_max).context("--memory")?,
-        ..Options::default()
-    };
+    let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
+    let engine = Options { object_max, ..wanted };
     let volume = cache::mount(DriveSet::new(drives.devices), clock.now(), wall(), engine)
         .map_err(|error| Exit::Failed.error(format!("{}: {error}", directory.path.display())))?;
     let recovered = volume.status();
@@ -122,17 +115,30 @@ pub fn wall() -> WallMillis {
     WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// How the cache is to behave, whatever drives it has.
+fn engine(options: &CacheServiceOptions) -> Result<Options> {
+    Ok(Options {
+        memory_bytes: memory::of_engine(options.memory),
+        object_mean: options.object_mean,
+        eviction: options.eviction,
+        reinsert_percent: options.reinsert,
+        admission: options.admission()?,
+        endurance: options.endurance,
+        ..Options::default()
+    })
+}
+
 fn settings(
     options: &CacheServiceOptions,
     zone_bytes: u64,
     password: Option<Vec<u8>>,
     listeners: &[Listener],
 ) -> Result<Settings> {
-    let clients = options.memory / CLIENTS_SHARE;
+    let clients = memory::of_clients(options.memory);
     let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
     let object_bytes = wanted.min(zone_bytes / 2).min(clients / OBJECTS_IN_CLIENTS);
     if object_bytes < wanted {
-        let memory = human_bytes(wanted * OBJECTS_IN_CLIENTS * CLIENTS_SHARE);
+        let memory = human_bytes(memory::for_clients(wanted * OBJECTS_IN_CLIENTS));
         let needs = format!("need --memory {memory} and zones of {}", human_bytes(wanted * 2));
         let (most, asked) = (human_bytes(object_bytes), human_bytes(wanted));
         if options.object_max.is_some() {
@@ -285,6 +291,8 @@ impl Backend for Served {
             ("bytes_admitted", counters.bytes_admitted.to_string()),
             ("bytes_forgotten", counters.bytes_forgotten.to_string()),
             ("zones_free", status.zones.free.to_string()),
+            ("zones_expired", counters.zones_expired.to_string()),
+            ("expired_share", format!("{:.3}", status.expired_share())),
             ("zones_spared", counters.zones_spared.to_string()),
             ("reinserted", counters.reinserted.to_string()),
             ("bytes_reinserted", counters.bytes_reinserted.to_string()),

@@ -49,6 +49,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         "hits": { "buffers": counters.hits_buffer, "memory": counters.hits_memory, "flash": counters.hits_flash },
         "misses": counters.misses,
         "expired": counters.expired,
+        "expired_share": status.expired_share(),
         "stores": counters.stores,
         "removes": counters.removes,
         "pages_read": counters.pages_read,
@@ -75,7 +76,8 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         "zones": {
             "free": zones.free, "open": zones.open, "full": zones.full,
             "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,
-            "evicted": counters.zones_evicted, "spared": counters.zones_spared,
+            "evicted": counters.zones_evicted, "expired": counters.zones_expired, "spared": counters.zones_spared,
+            "minutes": zones.groups[0], "hours": zones.groups[1], "days": zones.groups[2],
         },
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
@@ -126,6 +128,15 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/zones/evicted"),
         number("/zones/spared")
     );
+    text += &format!(
+        "expiring  {} zones of what lives for minutes, {} for hours, {} for days; {} went when all had expired",
+        number("/zones/minutes"),
+        number("/zones/hours"),
+        number("/zones/days"),
+        number("/zones/expired")
+    );
+    let share = report["expired_share"].as_f64().unwrap_or(0.0);
+    text += &format!("; what has expired takes {:.1} % of the flash in use\n", share * 100.0);
     text += &admission_in_words(report);
     let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
     text += &format!("eviction  {}, {again} objects of {bytes} written anew\n", text_of(report, "eviction"));

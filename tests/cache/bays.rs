@@ -163,7 +163,7 @@ fn an_index_that_would_not_fit_refuses_a_drive() {
     }
     let scratch = Scratch::new("cache-no-room");
     let dir = scratch.join("cache");
-    let up = ["up", "--dir", text(&dir), "--size", "1GiB", "--object-mean", "128"];
+    let up = ["up", "--dir", text(&dir), "--size", "1GiB", "--object-mean", "190"];
     let server = CacheServer::start(&dir, &up);
     let refused = ask(&["cache", "drive", "add", text(&dir)]);
     assert_eq!(refused.code(), Some(4), "{refused}");
@@ -177,4 +177,28 @@ fn an_index_that_would_not_fit_refuses_a_drive() {
         "nothing is left behind"
     );
     server.stop();
+}
+
+#[test]
+fn a_cache_whose_index_would_not_fit_is_not_served() {
+    let scratch = Scratch::new("cache-short-memory");
+    let (dir, new) = (scratch.join("cache"), scratch.join("new"));
+    let shape = ["--size", "1GiB", "--listen", "tcp:127.0.0.1:0", "--memory", "8MiB"];
+    let refused = ask(&[&["cache", "up", "--dir", text(&new)], &shape[..]].concat());
+    assert_eq!((refused.code(), new.exists()), (Some(2), false), "nothing is made: {refused}");
+    let told =
+        "--memory 8MiB does not hold the index of 1 GiB of flash for objects of 1024 bytes on the mean";
+    assert!(refused.stderr.contains(told), "{refused}");
+    let created = ask(&["cache", "create", text(&dir), "--size", "1GiB"]);
+    assert!(created.succeeded() && !created.stdout.contains("--memory"), "{created}");
+    let serve = ["cache", "serve", text(&dir), "--listen", "tcp:127.0.0.1:0", "--memory"];
+    let refused = ask(&[&serve[..], &["8MiB"]].concat());
+    assert_eq!(refused.code(), Some(2), "{refused}");
+    assert!(refused.stderr.contains(told) && refused.stderr.contains("say --memory 12MiB"), "{refused}");
+    // Who makes a cache for which the usual memory does not do is told what will.
+    let large = scratch.join("large");
+    let created = ask(&["cache", "create", text(&large), "--size", "64GiB"]);
+    assert!(created.stdout.contains(" --memory "), "{created}");
+    let added = ask(&["cache", "drive", "add", text(&large)]);
+    assert!(added.succeeded() && added.stdout.contains("its index needs `zoneweave cache serve"), "{added}");
 }

@@ -138,3 +138,43 @@ fn a_dump_tells_the_same_keys_with_and_without_a_server() {
     assert!(large["expires_ms"].as_u64().is_some());
     assert_eq!(ask(&["cache", "dump", text(&dir)]).code(), Some(2), "values are not dumped");
 }
+
+/// What the server counts; a request makes it look.
+fn zones_expired(server: &CacheServer, dir: &Path) -> u64 {
+    assert_eq!(server.say(&["get", "stays"]), "1\n");
+    let finished = ask(&["cache", "status", text(dir), "--json"]);
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert!(report["expired_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{report}");
+    report["zones"]["expired"].as_u64().unwrap()
+}
+
+#[test]
+fn zones_go_when_all_in_them_has_expired_also_after_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-expiry");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    assert_eq!(server.say(&["set", "stays", "1"]), "OK\n");
+    let value = "v".repeat(100_000);
+    let fill = |server: &CacheServer| {
+        // Several zones of a MiB.
+        (0..60).for_each(|key| {
+            assert_eq!(server.say(&["set", &format!("short{key}"), &value, "px", "1500"]), "OK\n");
+        });
+        assert!(flushed(server));
+    };
+    fill(&server);
+    assert!(until(SOON, || zones_expired(&server, &dir) > 0), "{}", server.log());
+    let told = ask(&["cache", "status", text(&dir)]).stdout;
+    assert!(told.contains("went when all had expired; what has expired takes "), "{told}");
+    assert!(server.say(&["info", "zoneweave"]).contains("expired_share:"));
+    fill(&server);
+    let zones = zones_expired(&server, &dir);
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    assert!(until(SOON, || zones_expired(&server, &dir) > 0), "after {zones} before: {}", server.log());
+    server.stop();
+    assert_clean(&dir);
+}

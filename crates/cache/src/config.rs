@@ -3,10 +3,13 @@
 use crate::admission::{Admission, Gate};
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
-use crate::policy::Eviction;
+use crate::policy::{Eviction, Stream};
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::device::Geometry;
+
+/// Longest time to live of objects in each group, in milliseconds: 5 minutes, 2 hours, 2 days.
+pub const TTL_GROUPS: [u64; Stream::GROUPS.len()] = [300_000, 7_200_000, 172_800_000];
 
 /// Identities of a new cache.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub struct Options {
     pub admission: Admission,
     /// Bytes a day that `auto` admits, about.
     pub endurance: Option<u64>,
+    /// Longest time to live of objects in each group, in milliseconds; zero is no group.
+    pub ttl_groups: [u64; Stream::GROUPS.len()],
     /// Bits of a tag; 12 but in tests.
     pub tag_bits: u32,
     /// Longest value that is stored, where drives allow it.
@@ -55,6 +60,7 @@ impl Default for Options {
             admission: Admission::default(),
             endurance: None,
             object_mean: 1024,
+            ttl_groups: TTL_GROUPS,
             tag_bits: TAG_BITS_MAX,
             object_max,
             batch_pages: 64,
@@ -91,6 +97,15 @@ impl Options {
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
     }
 
+    /// The stream of an object that lives for so many milliseconds, where drives have zones for so many groups.
+    #[must_use]
+    pub fn stream_of(&self, lives: u64, groups: usize) -> Stream {
+        let groups = Stream::groups(groups);
+        let all = Stream::GROUPS.iter().zip(self.ttl_groups);
+        let mut fitting = all.filter(|(group, most)| groups.contains(group) && lives <= *most && *most > 0);
+        fitting.next().map_or(Stream::Young, |(group, _)| *group)
+    }
+
     fn buckets_wanted(&self, flash_bytes: u64) -> u64 {
         flash_bytes / (self.object_mean + 7).max(1) * 10 / 9 / SLOTS as u64 + 1
     }
@@ -101,6 +116,25 @@ impl Options {
         let index = self.buckets_wanted(flash_bytes).saturating_mul(BUCKET_BYTES as u64);
         let rest = if self.admission == Admission::All { index } else { index.div_ceil(3).saturating_mul(4) };
         rest.div_ceil(3).saturating_mul(4)
+    }
+
+    /// Judges whether the memory holds an index with as many slots as drives of this size should have.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check_memory(&self, flash_bytes: u64) -> Result<(), MemoryShort> {
+        let (needed, given) = (self.memory_for(flash_bytes), self.memory_bytes);
+        if needed <= given {
+            return Ok(());
+        }
+        let fits = |object_mean: u64| Options { object_mean, ..*self }.memory_for(flash_bytes) <= given;
+        // The mean only lowers what is needed: halves of what is left are tried.
+        let (mut too_small, mut enough) = (self.object_mean, flash_bytes);
+        while enough - too_small > 1 {
+            let between = too_small.midpoint(enough);
+            *(if fits(between) { &mut enough } else { &mut too_small }) = between;
+        }
+        Err(MemoryShort { needed, given, flash_bytes, object_mean: self.object_mean, enough })
     }
 
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
@@ -115,6 +149,21 @@ impl Options {
         let buckets = wanted.min(affordable).clamp(1, (1 << 36) - 1);
         Shape::new(buckets, self.tag_bits.clamp(1, TAG_BITS_MAX)).expect("clamped to what is possible")
     }
+}
+
+/// The memory does not hold the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryShort {
+    /// Bytes that index, buffers and copies would need.
+    pub needed: u64,
+    /// Bytes that they have.
+    pub given: u64,
+    /// Bytes of the drives.
+    pub flash_bytes: u64,
+    /// Bytes of an object on the mean.
+    pub object_mean: u64,
+    /// Bytes of the smallest objects, on the mean, for which the memory would do.
+    pub enough: u64,
 }
 
 /// Why drives do not do for a cache.
@@ -204,3 +253,6 @@ pub fn check_drive(place: usize, geometry: &Geometry) -> Result<(), DrivesError>
 pub fn active_zones(geometry: &Geometry) -> u32 {
     geometry.active_zones_max.min(geometry.open_zones_max)
 }
+
+#[cfg(test)]
+mod tests;

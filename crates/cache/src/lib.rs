@@ -15,7 +15,7 @@ pub mod shard;
 pub mod status;
 pub mod volume;
 
-pub use config::{CacheConfig, Options};
-pub use mount::{MountError, check, format, list, mount, mount_whole};
+pub use config::{CacheConfig, MemoryShort, Options};
+pub use mount::{MountError, check, flash_of, format, list, mount, mount_whole};
 pub use status::Status;
 pub use volume::CacheVolume;

@@ -330,6 +330,21 @@ fn span_of_absent(geometries: &[Option<Geometry>]) -> u32 {
     if all < PAGES_MAX { span } else { 0 }
 }
 
+/// Bytes of drives of these geometries, for which the index is made; `None` is a drive that is missing.
+///
+/// # Errors
+/// When a cache cannot be made of them.
+pub fn flash_of(geometries: &[Option<Geometry>]) -> Result<u64, DrivesError> {
+    check_drives(geometries)?;
+    Ok(flash_bytes(geometries))
+}
+
+fn flash_bytes(geometries: &[Option<Geometry>]) -> u64 {
+    let span = span_of_absent(geometries);
+    let places = geometries.iter().map(|geometry| geometry.as_ref().map_or(span, pages));
+    places.map(u64::from).sum::<u64>() * BLOCK_BYTES_U64
+}
+
 /// Decides what counts of all that was found.
 fn recover(
     agreed: &Agreed,
@@ -339,8 +354,7 @@ fn recover(
     recovery: &mut Recovery,
 ) -> Recovered {
     let span = span_of_absent(geometries);
-    let places = geometries.iter().map(|geometry| geometry.as_ref().map_or(span, pages));
-    let flash = places.map(u64::from).sum::<u64>() * BLOCK_BYTES_U64;
+    let flash = flash_bytes(geometries);
     assert!(flash >= BLOCK_BYTES_U64, "drives were checked");
     let shape = options.shape(flash);
     let mut base = 0;

@@ -20,11 +20,19 @@ pub enum Stream {
     Young,
     /// What was hot when its zone was evicted.
     Main,
+    /// What expires within minutes: the first group.
+    Minutes,
+    /// What expires within hours: the second group.
+    Hours,
+    /// What expires within days: the third group.
+    Days,
 }
 
 impl Stream {
     /// All of them.
-    pub const ALL: [Stream; 2] = [Stream::Young, Stream::Main];
+    pub const ALL: [Stream; 5] = [Stream::Young, Stream::Main, Stream::Minutes, Stream::Hours, Stream::Days];
+    /// Those of objects that expire soon, by their time to live.
+    pub const GROUPS: [Stream; 3] = [Stream::Minutes, Stream::Hours, Stream::Days];
 
     /// Place among all.
     #[must_use]
@@ -32,6 +40,9 @@ impl Stream {
         match self {
             Stream::Young => 0,
             Stream::Main => 1,
+            Stream::Minutes => 2,
+            Stream::Hours => 3,
+            Stream::Days => 4,
         }
     }
 
@@ -41,6 +52,31 @@ impl Stream {
         match self {
             Stream::Young => 1,
             Stream::Main => 2,
+            Stream::Minutes => 3,
+            Stream::Hours => 4,
+            Stream::Days => 5,
+        }
+    }
+
+    /// The stream whose zones take what has none of its own: objects there live as long, or longer.
+    #[must_use]
+    pub fn next_longer(self) -> Option<Stream> {
+        match self {
+            Stream::Young => None,
+            Stream::Main | Stream::Days => Some(Stream::Young),
+            Stream::Minutes => Some(Stream::Hours),
+            Stream::Hours => Some(Stream::Days),
+        }
+    }
+
+    /// Groups where a drive has room for so many: with one, it is for hours.
+    #[must_use]
+    pub fn groups(count: usize) -> &'static [Stream] {
+        match count {
+            0 => &[],
+            1 => &[Stream::Hours],
+            2 => &[Stream::Minutes, Stream::Hours],
+            _ => &Stream::GROUPS,
         }
     }
 

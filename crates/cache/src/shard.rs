@@ -12,6 +12,7 @@ mod buffer;
 mod clear;
 mod drive;
 mod eviction;
+mod expiries;
 mod holding;
 mod joining;
 mod journal;
@@ -41,6 +42,7 @@ use buffer::Buffer;
 use clear::Clear;
 pub use drive::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
 use eviction::Sweep;
+pub use expiries::Expiries;
 pub use joining::BayRefusal;
 pub use membership::{Membership, stamp_superblock};
 pub use memory::Memory;
@@ -322,6 +324,12 @@ impl Shard {
     pub fn is_eager(&self) -> bool {
         let evicts = (0..self.drives.len()).any(|drive| self.may_collect(drive) || self.may_reset(drive));
         !self.desk.ready.is_empty() || self.sweep.is_under_way() || self.walks.is_eager() || evicts
+    }
+
+    /// Latest wall time seen.
+    #[must_use]
+    pub fn wall(&self) -> WallMillis {
+        self.clocks.wall
     }
 
     /// Live objects of a namespace, as far as known.

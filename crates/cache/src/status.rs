@@ -1,7 +1,7 @@
 //! What a cache says of itself.
 
 use crate::admission::Admission;
-use crate::policy::Eviction;
+use crate::policy::{Eviction, Stream};
 use base::units::BLOCK_BYTES_U64;
 
 /// Counts since the mount.
@@ -43,6 +43,8 @@ pub struct Counters {
     pub batches: u64,
     /// Zones evicted.
     pub zones_evicted: u64,
+    /// Zones that went because everything in them had expired.
+    pub zones_expired: u64,
     /// Zones that eviction has passed over since they were hit.
     pub zones_spared: u64,
     /// Objects that were written anew when their zone went.
@@ -80,6 +82,8 @@ pub struct ZoneCounts {
     pub leaving: usize,
     /// Of those with pages, the ones that hold what was hot when other zones went.
     pub main: usize,
+    /// Of those with pages, the ones of each group of objects that expire soon.
+    pub groups: [usize; Stream::GROUPS.len()],
 }
 
 /// What the last recovery found.
@@ -141,6 +145,10 @@ pub struct Status {
     pub admission: AdmissionStatus,
     /// Zones of all drives.
     pub zones: ZoneCounts,
+    /// Bytes of zones with pages.
+    pub flash_bytes: u64,
+    /// Of these, bytes that objects take which have expired, about: never more than there are.
+    pub expired_bytes: u64,
     /// Drives in use.
     pub drives: usize,
     /// True when no drive takes writes.
@@ -155,6 +163,14 @@ impl Status {
     pub fn memory_bytes(&self) -> u64 {
         let held = self.admission.held_bytes + self.admission.ghost_bytes;
         self.index_bytes + self.buffer_bytes + self.copies_bytes + held
+    }
+
+    /// Part of the flash in use that expired objects take.
+    #[must_use]
+    pub fn expired_share(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let share = self.expired_bytes as f64 / self.flash_bytes.max(1) as f64;
+        share
     }
 
     /// All bytes written over those of keys and values admitted; none before anything was.

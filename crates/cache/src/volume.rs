@@ -1,10 +1,11 @@
 //! A mounted cache: a shard and its drives.
 
+use crate::policy::Stream;
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
 use crate::shard::{BayRefusal, Effects, Shard, ZoneUse};
 use crate::status::{Recovery, Status, ZoneCounts};
 use base::time::Instant;
-use base::units::DriveIndex;
+use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::device::{Completion, Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 
@@ -76,6 +77,12 @@ impl CacheVolume {
         self.drives.len() - 1
     }
 
+    /// Bytes of all places, for which the next mount makes the index.
+    #[must_use]
+    pub fn flash_bytes(&self) -> u64 {
+        self.shard.flash_bytes()
+    }
+
     /// Slots of the index, of those that it would have if it were made for the drives that are there now.
     #[must_use]
     pub fn index_share(&self) -> f64 {
@@ -144,13 +151,21 @@ impl CacheVolume {
     #[must_use]
     pub fn status(&self) -> Status {
         let mut zones = ZoneCounts::default();
+        let (mut flash_bytes, mut expired_bytes) = (0, 0);
         for drive in self.shard.drives().iter().filter(|drive| drive.up) {
             zones.free += drive.count(|used| used == ZoneUse::Free);
             zones.open += drive.count(|used| used == ZoneUse::Open);
             zones.full += drive.count(|used| used == ZoneUse::Full);
             zones.journal += drive.count(|used| used == ZoneUse::Journal);
             zones.leaving += drive.count(ZoneUse::is_leaving);
-            zones.main += drive.zones.iter().filter(|zone| zone.is_main()).count();
+            for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
+                zones.main += usize::from(zone.is_main());
+                for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {
+                    *count += usize::from(zone.stream == group.code());
+                }
+                flash_bytes += u64::from(zone.end) * BLOCK_BYTES_U64;
+                expired_bytes += zone.expiries.expired_bytes(self.shard.wall());
+            }
         }
         Status {
             counters: *self.shard.counters(),
@@ -163,6 +178,8 @@ impl CacheVolume {
             eviction: self.shard.options().eviction,
             admission: self.shard.admission(),
             zones,
+            flash_bytes,
+            expired_bytes,
             drives: self.shard.drives().iter().filter(|drive| drive.up).count(),
             frozen: self.shard.membership().is_frozen(),
             recovery: self.recovery,

@@ -39,10 +39,11 @@ struct Client {
     waits: u32,
 }
 
-/// Nothing is answered from copies in memory.
+/// Nothing is answered from copies in memory. The index has room to spare: stores that it cannot tell from others fill the journal, and
+/// a zone that is kept for ever would hold its horizon.
 fn options(eviction: Eviction, reinsert_percent: u32) -> Options {
     let options =
-        Options { memory_bytes: 16 << 20, copies_bytes_max: 0, object_mean: 400, ..Options::default() };
+        Options { memory_bytes: 16 << 20, copies_bytes_max: 0, object_mean: 100, ..Options::default() };
     Options { eviction, reinsert_percent, ..options }
 }
 

@@ -28,7 +28,7 @@ const ROOMS: &[Room] = &[
     // Array and cache do not know each other.
     Room { tests_may_see: &["drive"], ..room("crates/cache", &["base", "zone"], true) },
     room("crates/server", &["base", "mapping", "zone", "array", "cache"], true),
-    room("crates/lab", &["base", "zone", "block", "drive", "array", "baseline", "server"], true),
+    room("crates/lab", &["base", "zone", "block", "drive", "array", "baseline", "cache", "server"], true),
     room("crates/sim", &["base", "zone", "block", "drive", "array", "baseline", "cache"], true),
     room("", &["base", "zone", "block", "drive", "array", "cache", "server", "lab", "sim"], true),
     room("xtask", &[], true),

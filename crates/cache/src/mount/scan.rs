@@ -11,10 +11,10 @@ use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{FullKey, Shape};
 use crate::policy::Stream;
 use crate::request::WallMillis;
-use crate::shard::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
+use crate::shard::{Drive, Expiries, Journal, JournalZone, LogPlace, Zone, ZoneUse};
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::ZoneIndex;
+use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
 use zone::drives::DriveSet;
 
@@ -68,6 +68,8 @@ pub struct ZoneScan {
     end: u32,
     /// It takes no more blocks.
     is_full: bool,
+    /// When its records expire.
+    expiries: Expiries,
 }
 
 /// A drive that was read.
@@ -135,7 +137,8 @@ fn scan_zone(
         _ => (found.write_pointer, found.write_pointer == capacity),
     };
     let is_kept = reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline;
-    let mut scan = ZoneScan { contents: Contents::Unknown, birth: 0, stream: 0, end, is_full };
+    let (contents, expiries) = (Contents::Unknown, Expiries::new(u64::from(capacity) * BLOCK_BYTES_U64));
+    let mut scan = ZoneScan { contents, birth: 0, stream: 0, end, is_full, expiries };
     if is_kept {
         scan.contents = Contents::Kept;
         return scan;
@@ -153,7 +156,7 @@ fn scan_zone(
     let blocks = Blocks { life, end, is_full };
     let contents = match header.role {
         Role::Data if Stream::from_code(life.stream).is_none() => None,
-        Role::Data => scan_data(reader, &blocks, latest),
+        Role::Data => scan_data(reader, &blocks, latest, &mut scan.expiries),
         Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
     };
     scan.contents = contents.unwrap_or(Contents::Unknown);
@@ -225,7 +228,12 @@ struct Partial {
 }
 
 /// Reads pages; `None` when one of them cannot be judged.
-fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> Option<Contents> {
+fn scan_data(
+    reader: &mut Reader<'_>,
+    blocks: &Blocks,
+    latest: &mut Latest,
+    expiries: &mut Expiries,
+) -> Option<Contents> {
     let mut records = Vec::new();
     let mut partial: Option<Partial> = None;
     let (mut offset, mut has_ended) = (1, false);
@@ -244,6 +252,7 @@ fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> O
             partial = go_on(partial, &stamp, view.lead().len(), &mut records);
             for bytes in view.records() {
                 let head = RecordHead::parse(bytes)?;
+                expiries.add(head.expires, head.record_bytes());
                 let key = FullKey::new(head.namespace, head.key(bytes)?);
                 let record = FoundRecord { key, sequence: stamp.sequence, page };
                 match head.record_bytes().checked_sub(bytes.len()).filter(|missing| *missing > 0) {
@@ -393,7 +402,8 @@ impl DriveScan {
                     ZoneUse::Journal
                 }
             };
-            zones.push(Zone { birth: scan.birth, stream: scan.stream, end: scan.end, ..Zone::new(used) });
+            let ZoneScan { birth, stream, end, expiries, .. } = *scan;
+            zones.push(Zone { birth, stream, end, expiries, ..Zone::new(used) });
         }
         journals.sort_by_key(|(birth, _, _)| *birth);
         let is_open = journals.last().is_some_and(|(_, _, takes_more)| *takes_more);

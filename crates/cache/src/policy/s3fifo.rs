@@ -8,11 +8,7 @@ use super::{Candidate, Choice, Stream};
 const YOUNG_SHARE: usize = 10;
 
 pub fn choose(zones: &[Candidate]) -> Option<Choice> {
-    let of = |stream| zones.iter().filter(move |zone| zone.stream == stream);
-    let is_long = of(Stream::Young).count() * YOUNG_SHARE > zones.len();
-    let (first, second) = match is_long {
-        true => (Stream::Young, Stream::Main),
-        false => (Stream::Main, Stream::Young),
-    };
-    of(first).next().or_else(|| of(second).next()).map(Choice::of)
+    let of = |is_main| zones.iter().filter(move |zone| (zone.stream == Stream::Main) == is_main);
+    let is_long = of(false).count() * YOUNG_SHARE > zones.len();
+    of(!is_long).next().or_else(|| of(is_long).next()).map(Choice::of)
 }

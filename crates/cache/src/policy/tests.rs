@@ -71,3 +71,44 @@ fn names_are_read_as_they_are_told() {
     }
     assert!("LRU".parse::<Eviction>().is_err());
 }
+
+#[test]
+fn streams_keep_their_numbers_on_the_media() {
+    let numbers = Stream::ALL.map(|stream| (stream.code(), Stream::from_code(stream.code()), stream.place()));
+    let [young, main, minutes, hours, days] = Stream::ALL.map(Some);
+    assert_eq!(numbers, [(1, young, 0), (2, main, 1), (3, minutes, 2), (4, hours, 3), (5, days, 4)]);
+    assert_eq!((Stream::from_code(0), Stream::from_code(6)), (None, None));
+}
+
+#[test]
+fn what_has_no_group_goes_with_what_lives_longer() {
+    let options = crate::Options::default();
+    let (minute, hour, day) = (60_000, 3_600_000, 86_400_000);
+    let streams = |groups| {
+        [0, minute, 5 * minute, 5 * minute + 1, 2 * hour, 2 * hour + 1, 2 * day, 2 * day + 1]
+            .map(|lives| options.stream_of(lives, groups))
+    };
+    use Stream::{Days, Hours, Minutes, Young};
+    assert_eq!(streams(3), [Minutes, Minutes, Minutes, Hours, Hours, Days, Days, Young]);
+    assert_eq!(streams(2), [Minutes, Minutes, Minutes, Hours, Hours, Young, Young, Young]);
+    assert_eq!(streams(1), [Hours, Hours, Hours, Hours, Hours, Young, Young, Young]);
+    assert_eq!(streams(0), [Young; 8]);
+    let none = crate::Options { ttl_groups: [0; 3], ..options };
+    assert_eq!([0, minute].map(|lives| none.stream_of(lives, 3)), [Young; 2]);
+    let mut stream = Minutes;
+    while let Some(longer) = stream.next_longer() {
+        assert!(Stream::from_code(longer.code()) == Some(longer) && longer != stream);
+        stream = longer;
+    }
+    assert_eq!(stream, Young, "all come to it in the end");
+}
+
+#[test]
+fn to_s3fifo_groups_are_young() {
+    let mut zones: Vec<Candidate> = (1..19).map(|number| zone(number, Stream::Main, 0)).collect();
+    zones.extend([zone(20, Stream::Minutes, 0), zone(21, Stream::Days, 0)]);
+    assert_eq!(chosen(Eviction::S3Fifo, &zones, 0), Some(1), "two of twenty");
+    zones.push(zone(22, Stream::Young, 0));
+    assert_eq!(chosen(Eviction::S3Fifo, &zones, 0), Some(20));
+    assert_eq!(chosen(Eviction::S3Fifo, &[zone(3, Stream::Hours, 0)], 0), Some(3));
+}

@@ -28,6 +28,8 @@ pub struct Record {
     pub alive: bool,
     /// Page it begins in, once it is in flight.
     pub page: Option<PageNumber>,
+    /// The stream of its pages.
+    pub stream: Stream,
     /// It lies on flash, in a zone that goes, and is written anew.
     pub again: Option<Again>,
     /// It is held in memory alone: its place in the order in which such came.
@@ -45,13 +47,6 @@ pub struct Again {
     pub birth: u64,
     /// Heat that it keeps.
     pub heat: u8,
-}
-
-impl Record {
-    /// The stream of its pages.
-    fn stream(&self) -> Stream {
-        if self.again.is_some() { Stream::Main } else { Stream::Young }
-    }
 }
 
 /// Records that wait for a page.
@@ -245,7 +240,7 @@ impl Buffer {
     /// A record waits for a page.
     fn enqueue(&mut self, now: Instant, number: u32) {
         let record = self.records.get(number);
-        let filling = &mut self.filling[record.stream().place()];
+        let filling = &mut self.filling[record.stream.place()];
         filling.bytes += record.page_bytes();
         filling.first_at.get_or_insert(now);
         filling.records.push_back(number);
@@ -333,6 +328,16 @@ impl Buffer {
         filling.bytes -= record.page_bytes();
         self.flying.insert((record.ident, number), drive);
         number
+    }
+
+    /// What waits for a page of a stream waits for one of another stream, as if it had come to that.
+    pub fn join(&mut self, from: Stream, to: Stream) {
+        assert!(from != to);
+        let Filling { mut records, bytes, first_at } = std::mem::take(&mut self.filling[from.place()]);
+        let joined = &mut self.filling[to.place()];
+        joined.records.append(&mut records);
+        joined.bytes += bytes;
+        joined.first_at = joined.first_at.into_iter().chain(first_at).min();
     }
 
     /// What waits now begins to wait.

@@ -1,6 +1,7 @@
 //! Drives and zones as a shard sees them.
 
 use super::buffer::Batch;
+use super::expiries::Expiries;
 use super::reinsertion::Collection;
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
 use crate::format::{NAMESPACES, SUPERBLOCK_ZONES};
@@ -11,6 +12,10 @@ use zone::device::Geometry;
 
 use crate::format::journal::Entry;
 use crate::hash::Ident;
+use crate::request::WallMillis;
+
+/// A drive has so many zones for each that is open beside the young one.
+const ZONES_FOR_OPEN_ONE: u32 = 5;
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +67,16 @@ pub struct Zone {
     pub hits: u64,
     /// Sequence at the last hit.
     pub last_hit: u64,
+    /// When its records expire.
+    pub expiries: Expiries,
 }
 
 impl Zone {
     /// A zone that holds nothing.
     #[must_use]
     pub fn new(used: ZoneUse) -> Zone {
-        let live = [0; NAMESPACES];
-        Zone { used, birth: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0 }
+        let (live, expiries) = ([0; NAMESPACES], Expiries::new(0));
+        Zone { used, birth: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0, expiries }
     }
 
     /// True when its pages can be read.
@@ -132,13 +139,28 @@ pub struct Journal {
     pub pending: VecDeque<PendingEntry>,
     /// Entries of the block in flight.
     pub flight: Vec<PendingEntry>,
+    /// What the block in flight says of the time.
+    pub telling: Option<ToldTime>,
+    /// What the last durable block says of it.
+    pub told: ToldTime,
+    /// A block is wanted for the time alone.
+    pub wants_time: bool,
+}
+
+/// The time as a journal block tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToldTime {
+    /// Latest wall time seen.
+    pub wall: WallMillis,
+    /// Sequence of the block: it is there as long as a zone that was born before it.
+    pub sequence: u64,
 }
 
 impl Journal {
     /// True while a block of it is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.is_heading || !self.flight.is_empty()
+        self.is_heading || self.telling.is_some()
     }
 }
 
@@ -170,8 +192,11 @@ pub struct Drive {
     pub zones: Vec<Zone>,
     /// The zones that take pages, by stream.
     pub open: [Option<ZoneIndex>; Stream::ALL.len()],
-    /// It allows one active zone more than are needed: there are main zones.
-    pub has_main: bool,
+    /// Most open zones of pages beside the young one, and zones that are being finished: none, where the drive allows no more active
+    /// zones than are needed; one is for main objects, others for groups.
+    pub others_max: usize,
+    /// No full zone expires before this time.
+    pub over_at: WallMillis,
     /// Zones that are being finished.
     pub finishing: u32,
     /// Birth of the zone that went last.
@@ -200,8 +225,9 @@ impl Drive {
             base,
             span,
             zones: vec![Zone::new(ZoneUse::Kept)],
-            open: [None, None],
-            has_main: false,
+            open: [None; Stream::ALL.len()],
+            others_max: 0,
+            over_at: WallMillis(0),
             finishing: 0,
             hand: 0,
             collection: None,
@@ -222,7 +248,7 @@ impl Drive {
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
             zones: (0..geometry.zones).map(|zone| Zone::new(used(zone))).collect(),
-            has_main: active_zones(geometry) > ACTIVE_ZONES_MIN,
+            others_max: others_max(geometry),
             ..Drive::absent(base, span)
         }
     }
@@ -281,6 +307,30 @@ impl Drive {
         candidates
     }
 
+    /// True when a zone may be opened for pages that may also go to a young one: the last free zone is for young objects, and so is
+    /// an active zone while others are being ended.
+    #[must_use]
+    pub fn may_open_other(&self) -> bool {
+        let young = Stream::Young.place();
+        let others = self.open.iter().enumerate().filter(|(place, open)| *place != young && open.is_some());
+        self.data_share() > 1 && others.count() + (self.finishing as usize) < self.others_max
+    }
+
+    /// Groups that have zones of their own: main objects come first.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.others_max.saturating_sub(1).min(Stream::GROUPS.len())
+    }
+
+    /// A zone has as many pages as it will have.
+    pub fn fill_up(&mut self, zone: ZoneIndex) {
+        let found = &mut self.zones[zone.index()];
+        assert!(found.used == ZoneUse::Open, "open zones become full");
+        found.used = ZoneUse::Full;
+        self.over_at = found.expiries.last().map_or(self.over_at, |last| self.over_at.min(last));
+        self.close(zone);
+    }
+
     /// A zone takes no more pages.
     pub fn close(&mut self, zone: ZoneIndex) {
         self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
@@ -293,6 +343,19 @@ impl Drive {
             Some(last) if self.journal.is_open => self.capacity - self.zones[last.zone.index()].end,
             _ => 0,
         }
+    }
+
+    /// True when the journal is at its bound, and its open zone half full.
+    #[must_use]
+    pub fn is_journal_short(&self) -> bool {
+        self.journal_share() == 0 && self.journal_room() * 2 < self.capacity
+    }
+
+    /// Time before which no full zone expires.
+    #[must_use]
+    pub fn next_over(&self) -> WallMillis {
+        let full = self.zones.iter().filter(|zone| zone.used == ZoneUse::Full);
+        full.filter_map(|zone| zone.expiries.last()).min().unwrap_or(WallMillis(u64::MAX))
     }
 
     /// The first free zone.
@@ -315,4 +378,12 @@ impl Drive {
         let births = self.zones.iter().filter(|zone| zone.holds_data()).map(|zone| zone.birth);
         births.min().unwrap_or(u64::MAX)
     }
+}
+
+/// Most open zones of pages beside the young one: as many as there are streams, if active zones suffice and they are a fifth of the
+/// drive at most.
+fn others_max(geometry: &Geometry) -> usize {
+    let active =
+        active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN).min(geometry.zones / ZONES_FOR_OPEN_ONE);
+    (active as usize).min(Stream::ALL.len() - 1)
 }

@@ -1,10 +1,11 @@
-//! Eviction: whole zones go, those with nothing alive first, and then those that a policy chooses.
+//! Eviction: whole zones go. Those go at once in which everything has expired; when room is wanted, those with nothing alive, and then
+//! those that a policy chooses.
 //!
 //! A victim's slots go when its bytes cannot be read any more: after its reset, and where the drive's cache is volatile
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
 //! record but the reset itself (ADR 40).
 
-use super::drive::ZoneUse;
+use super::drive::{Zone, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use base::units::ZoneIndex;
 use zone::device::Op as DeviceOp;
@@ -43,6 +44,7 @@ impl Shard {
         if !self.drives[drive].up {
             return;
         }
+        self.pick_expired(drive);
         self.pick_victims(drive);
         for zone in (0..).map(ZoneIndex).take(self.drives[drive].zones.len()) {
             if self.is_drained(drive, zone) {
@@ -72,6 +74,29 @@ impl Shard {
         self.drives[drive].up && zones.any(|zone| self.is_drained(drive, zone))
     }
 
+    /// Picks a zone in which everything has expired: it goes at once, and nothing of it is read. Its journal has told the time before, and
+    /// will be there as long as the zone: no mount finds what was missed here because it had expired, though the clock was set back.
+    fn pick_expired(&mut self, drive: usize) {
+        let (wall, own) = (self.clocks.wall, &mut self.drives[drive]);
+        own.journal.wants_time = false;
+        let goes = |used| matches!(used, ZoneUse::Draining | ZoneUse::Resetting);
+        if own.over_at > wall || own.count(goes) > 0 {
+            return;
+        }
+        let told = own.journal.told;
+        let is_over = |zone: &Zone| zone.used == ZoneUse::Full && zone.expiries.are_over(wall);
+        let is_told = |zone: &Zone| zone.expiries.are_over(told.wall) && zone.birth < told.sequence;
+        if let Some(zone) = own.oldest(|zone| is_over(zone) && is_told(zone)) {
+            own.zones[zone.index()].used = ZoneUse::Draining;
+            self.counters.zones_expired += 1;
+        } else if own.oldest(is_over).is_some() {
+            // Who waits for the journal needs what is left of it.
+            own.journal.wants_time = !own.is_journal_short();
+        } else {
+            own.over_at = own.next_over();
+        }
+    }
+
     fn pick_victims(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
         let coming = own.free_zones() + own.count(ZoneUse::is_leaving);
@@ -82,7 +107,7 @@ impl Shard {
         }
         let own = &mut self.drives[drive];
         // The journal is at its bound: the zone that holds its horizon goes first.
-        let is_short = own.journal_share() == 0 && own.journal_room() * 2 < own.capacity;
+        let is_short = own.is_journal_short();
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
         let is_going =
             own.count(|used| used == ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
@@ -97,6 +122,10 @@ impl Shard {
         let own = &mut self.drives[drive];
         if let Some(dead) = own.oldest(|zone| zone.used == ZoneUse::Full && zone.objects() == 0) {
             return self.let_go(drive, dead);
+        }
+        // One that has expired goes as soon as that is told.
+        if own.journal.wants_time && own.has_time() {
+            return;
         }
         // One victim is collected at a time, and the next waits for that as long as there is room.
         if own.collection.is_some() && own.has_time() {

@@ -12,7 +12,7 @@
 //! index leads to it any more, for pages are named by their place.
 
 use super::{Drive, Shard};
-use crate::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones, check_drive};
+use crate::config::{ACTIVE_ZONES_MIN, MemoryShort, ZONES_MIN, active_zones, check_drive};
 use crate::format::MEMBERS_MAX;
 use crate::format::superblock::Member;
 use crate::index::{PAGES_MAX, SLOTS};
@@ -59,12 +59,7 @@ pub enum BayRefusal {
         pages: u64,
     },
     /// With the new drive the index would want more memory than there is.
-    Memory {
-        /// Bytes that index, buffers and copies would need.
-        needed: u64,
-        /// Bytes that they have.
-        given: u64,
-    },
+    Memory(MemoryShort),
     /// The new drive has too few zones, or allows too few active ones.
     TooFewZones {
         /// Its zones.
@@ -104,7 +99,7 @@ impl fmt::Display for BayRefusal {
                 "the drives would have {} GiB; a cache of one shard holds less than 1 TiB: remove a drive, or add a smaller one",
                 (pages * BLOCK_BYTES_U64) >> 30
             ),
-            BayRefusal::Memory { needed, given } => write!(
+            BayRefusal::Memory(MemoryShort { needed, given, .. }) => write!(
                 f,
                 "the index would need {needed} bytes of memory for objects of the mean size, and there are {given}"
             ),
@@ -163,6 +158,12 @@ impl Shard {
         self.drives.iter().map(|drive| u64::from(drive.span)).sum()
     }
 
+    /// Bytes of all places, for which the next mount makes the index.
+    #[must_use]
+    pub fn flash_bytes(&self) -> u64 {
+        self.pages() * BLOCK_BYTES_U64
+    }
+
     /// Judges whether a place may be made for a new drive.
     ///
     /// # Errors
@@ -170,8 +171,6 @@ impl Shard {
     pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
         let places = self.drives.len();
         let pages = self.pages() + geometry.capacity_blocks();
-        let needed = self.options.memory_for(pages * BLOCK_BYTES_U64);
-        let given = self.options.memory_bytes;
         match () {
             () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
             () if !self.membership.is_settled() => Err(BayRefusal::Busy),
@@ -180,8 +179,7 @@ impl Shard {
                 Err(BayRefusal::TooFewZones { zones: geometry.zones, active: active_zones(geometry) })
             }
             () if pages >= PAGES_MAX => Err(BayRefusal::TooManyPages { pages }),
-            () if needed > given => Err(BayRefusal::Memory { needed, given }),
-            () => Ok(()),
+            () => self.options.check_memory(pages * BLOCK_BYTES_U64).map_err(BayRefusal::Memory),
         }
     }
 
@@ -202,7 +200,7 @@ impl Shard {
     /// Slots of the index, of those that it would have if it were made for the drives that are there now.
     #[must_use]
     pub fn index_share(&self) -> f64 {
-        let wanted = self.options.shape(self.pages() * BLOCK_BYTES_U64).buckets();
+        let wanted = self.options.shape(self.flash_bytes()).buckets();
         self.index.shape().buckets() as f64 / wanted as f64
     }
 
@@ -210,7 +208,7 @@ impl Shard {
     /// find no slot, and room is made for it as if the drives were full.
     pub(super) fn is_crowded(&self) -> bool {
         let (used, slots) = (self.index.used(), self.index.shape().buckets() * SLOTS as u64);
-        let is_outgrown = || self.options.shape(self.pages() * BLOCK_BYTES_U64) != self.index.shape();
+        let is_outgrown = || self.options.shape(self.flash_bytes()) != self.index.shape();
         used * 100 >= slots * CROWDED_PERCENT && is_outgrown()
     }
 

@@ -3,7 +3,7 @@
 //! What has gathered goes as soon as the block before is on the media. An entry that is on its way counts like a slot:
 //! whoever writes what it matches waits for it.
 
-use super::drive::{JournalZone, PendingEntry, ZoneUse};
+use super::drive::{JournalZone, PendingEntry, ToldTime, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::{Role, ZoneHeader};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
@@ -36,7 +36,7 @@ impl Shard {
         }
         self.reset_journal_zones(drive, effects);
         let journal = &self.drives[drive].journal;
-        if journal.pending.is_empty() || journal.is_busy() {
+        if journal.pending.is_empty() && !journal.wants_time || journal.is_busy() {
             return;
         }
         if !journal.is_open && !self.open_journal_zone(drive) {
@@ -74,6 +74,8 @@ impl Shard {
         journal.flight.extend(journal.pending.drain(..count));
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
         journal.zones.back_mut().expect("one is open").last = sequence;
+        journal.telling = Some(ToldTime { wall: self.clocks.wall, sequence });
+        journal.wants_time = false;
         let entries = journal.flight.iter().map(|pending| pending.entry).collect();
         JournalBlock { wall: self.clocks.wall, closes: false, entries }.encode(&mut frame.data);
         Stamp { life, page, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
@@ -134,8 +136,9 @@ impl Shard {
 
     /// A journal block is durable: whoever waited for its entries goes on.
     pub(super) fn on_journal_durable(&mut self, drive: usize, effects: &mut Effects) {
-        let flight = std::mem::take(&mut self.drives[drive].journal.flight);
-        assert!(!flight.is_empty(), "a block has entries");
+        let journal = &mut self.drives[drive].journal;
+        journal.told = journal.telling.take().expect("a block is in flight");
+        let flight = std::mem::take(&mut journal.flight);
         for pending in flight {
             let waiters = self.entries.remove(&(pending.ident, pending.number));
             for waiter in waiters.into_iter().flatten() {

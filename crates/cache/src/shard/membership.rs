@@ -6,6 +6,7 @@
 use super::{Effects, Purpose, Shard, command};
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::format::superblock::{Member, Standing, Superblock};
+use crate::policy::Stream;
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
 use zone::device::Op as DeviceOp;
@@ -252,7 +253,7 @@ impl Shard {
             return;
         }
         self.drives[drive].up = false;
-        self.drives[drive].open = [None, None];
+        self.drives[drive].open = [None; Stream::ALL.len()];
         self.drives[drive].collection = None;
         self.counters.drives_failed += 1;
         let version = self.membership.change();

@@ -252,7 +252,8 @@ impl Shard {
                 self.counters.stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 let (alive, page, again, held) = (true, None, None, None);
-                self.admit(now, Record { key, hash, ident, object, alive, page, again, held });
+                let stream = self.stream_of(&object);
+                self.admit(now, Record { key, hash, ident, object, alive, page, stream, again, held });
             }
             None => self.counters.removes += 1,
         }

@@ -17,6 +17,7 @@ use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Stamp};
 use crate::hash::FullKey;
 use crate::index::PageNumber;
+use crate::policy::Stream;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -231,7 +232,8 @@ impl Shard {
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let birth = own.zones[collection.zone.index()].birth;
         let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
-        let record = Record { key, hash, ident, object, alive: true, page: None, again, held: None };
+        let stream = Stream::Main;
+        let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
         let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
         if is_over || !fits || size > collection.budget || self.buffer.get(&record.key).is_some() {
             return;

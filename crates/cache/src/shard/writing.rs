@@ -1,7 +1,8 @@
 //! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each drive.
 
 use super::buffer::{Batch, Record};
-use super::drive::ZoneUse;
+use super::drive::{Drive, ZoneUse};
+use super::expiries::Expiries;
 use super::memory::Copied;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::Role;
@@ -10,9 +11,10 @@ use crate::format::record;
 use crate::format::stamp::{Kind, Stamp};
 use crate::index::PageNumber;
 use crate::policy::Stream;
+use crate::request::Object;
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::{BLOCK_BYTES, ZoneIndex};
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use std::collections::{BTreeSet, VecDeque};
 use zone::device::Op as DeviceOp;
 
@@ -22,35 +24,84 @@ impl Shard {
         if !self.membership.has_recorded() || self.membership.is_frozen() {
             return;
         }
+        self.join_groups(now);
         let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
         let first = usize::try_from(self.counters.batches % self.drives.len() as u64).expect("few drives");
         for more in 0..self.drives.len() {
             let drive = (first + more) % self.drives.len();
             for stream in self.streams_in_turn() {
                 let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
-                let wanted = is_due || is_full || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
+                let is_pressed = is_due || is_full;
+                let wanted = is_pressed || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
                 let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
                 // What a drive holds that no record names is gone with the next mount.
                 let is_named = self.membership.has_member(drive);
-                if wanted && is_idle && is_named && self.buffer.next_filling(stream).is_some() {
-                    self.write_batch(drive, stream, (now, effects));
+                if wanted
+                    && is_idle
+                    && is_named
+                    && self.may_spread(drive, stream)
+                    && self.buffer.next_filling(stream).is_some()
+                {
+                    self.write_batch(drive, stream, is_pressed, (now, effects));
                 }
             }
         }
     }
 
     /// All streams, another one first each time: a drive has one batch in flight.
-    fn streams_in_turn(&self) -> [Stream; 2] {
-        let [young, main] = Stream::ALL;
-        if self.counters.batches.is_multiple_of(2) { [young, main] } else { [main, young] }
+    fn streams_in_turn(&self) -> [Stream; Stream::ALL.len()] {
+        let mut streams = Stream::ALL;
+        let first = self.counters.batches % streams.len() as u64;
+        streams.rotate_left(usize::try_from(first).expect("few streams"));
+        streams
     }
 
-    fn write_batch(&mut self, drive: usize, stream: Stream, (now, effects): (Instant, &mut Effects)) {
+    /// The stream of an object that clients store.
+    pub(super) fn stream_of(&self, object: &Object) -> Stream {
+        let groups = self.drives.iter().filter(|drive| drive.up).map(Drive::groups).max().unwrap_or(0);
+        let lives = object.expires.map(|at| at.0.saturating_sub(self.clocks.wall.0));
+        lives.map_or(Stream::Young, |lives| self.options.stream_of(lives, groups))
+    }
+
+    /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
+    /// slowly take room that nobody uses.
+    fn may_spread(&self, drive: usize, stream: Stream) -> bool {
+        let place = stream.place();
+        let batch = self.options.batch_pages as usize * BLOCK_BYTES;
+        !Stream::GROUPS.contains(&stream)
+            || self.drives[drive].open[place].is_some()
+            || self.drives.iter().all(|drive| drive.open[place].is_none())
+            || self.buffer.filling_bytes(stream) >= batch
+    }
+
+    /// Of a group that has less than half a page when it is due, the objects go with those that live longer: pages that are mostly
+    /// empty cost more than what is mixed.
+    fn join_groups(&mut self, now: Instant) {
+        for group in Stream::GROUPS {
+            let is_due = self.buffer.deadline_of(group).is_some_and(|due| due <= now);
+            if is_due && self.buffer.filling_bytes(group) < BLOCK_BYTES / 2 {
+                self.buffer.join(group, group.next_longer().expect("groups end in the young stream"));
+            }
+        }
+    }
+
+    fn write_batch(
+        &mut self,
+        drive: usize,
+        stream: Stream,
+        is_pressed: bool,
+        (now, effects): (Instant, &mut Effects),
+    ) {
         let Some(zone) = self.open_zone(drive, stream) else { return };
         let (end, capacity) = (self.drives[drive].zones[zone.index()].end, self.drives[drive].capacity);
         let first = end.max(1);
         let room = (capacity - first) as usize;
-        let records = self.pack((drive, zone), stream, first, room);
+        // A page that is not full waits for more, while it may.
+        let whole = if is_pressed { room } else { room.min(self.buffer.filling_bytes(stream) / BLOCK_BYTES) };
+        let mut records = self.pack((drive, zone), stream, first, whole);
+        if records.is_empty() && whole < room {
+            records = self.pack((drive, zone), stream, first, room);
+        }
         if records.is_empty() {
             return self.close_zone(drive, zone, effects);
         }
@@ -81,7 +132,9 @@ impl Shard {
             let (bytes, head) = record::sizes(&record.key, &record.object);
             let Some(place) = packer.place(bytes, head) else { break };
             let page = first + u32::try_from(place.page).expect("within a zone");
-            let number = PageNumber(self.drives[drive].base + zone.0 * self.drives[drive].capacity + page);
+            let own = &mut self.drives[drive];
+            own.zones[zone.index()].expiries.add(record.object.expires, bytes);
+            let number = PageNumber(own.base + zone.0 * own.capacity + page);
             taken.push((self.buffer.launch(stream, drive, number), place));
             if packer.pages() >= self.options.batch_pages as usize {
                 break;
@@ -153,8 +206,7 @@ impl Shard {
         }
         let batch = own.batch.take().expect("seen above");
         if own.zones[zone.index()].end == own.capacity && own.open.contains(&Some(zone)) {
-            own.zones[zone.index()].used = ZoneUse::Full;
-            own.close(zone);
+            own.fill_up(zone);
         }
         let place_of = |record: &Record| (record.page, record.ident);
         let landed = batch.records.iter().map(|number| self.buffer.record(*number));
@@ -194,26 +246,27 @@ impl Shard {
         self.keep(Copied { key, ident, object, page, birth });
     }
 
-    /// The zone of a drive that takes pages of a stream: a young one where there is none for main objects.
+    /// The zone of a drive that takes pages of a stream: where there is none, that of the next longer one.
     fn open_zone(&mut self, drive: usize, stream: Stream) -> Option<ZoneIndex> {
         let own = &self.drives[drive];
         if let Some(zone) = own.open[stream.place()] {
             return Some(zone);
         }
-        // The last one is for young objects, and so is an active zone while another is being ended.
         let has_room = match stream {
             Stream::Young => own.data_share() > 0,
-            Stream::Main => own.has_main && own.data_share() > 1 && own.finishing == 0,
+            _ => own.may_open_other(),
         };
         if !has_room {
-            return if stream == Stream::Main { self.open_zone(drive, Stream::Young) } else { None };
+            return stream.next_longer().and_then(|longer| self.open_zone(drive, longer));
         }
         let zone = own.find_free()?;
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
+        let zone_bytes = u64::from(own.capacity) * BLOCK_BYTES_U64;
         let found = &mut own.zones[zone.index()];
         (found.used, found.birth, found.end) = (ZoneUse::Open, birth, 0);
         found.stream = stream.code();
+        found.expiries = Expiries::new(zone_bytes);
         own.open[stream.place()] = Some(zone);
         Some(zone)
     }
@@ -223,9 +276,8 @@ impl Shard {
         let own = &mut self.drives[drive];
         let is_open = own.open.contains(&Some(zone));
         assert!(is_open && own.zones[zone.index()].end > 0, "an empty zone takes any record");
-        own.close(zone);
+        own.fill_up(zone);
         own.finishing += 1;
-        own.zones[zone.index()].used = ZoneUse::Full;
         // No reset overtakes it.
         own.zones[zone.index()].readers += 1;
         effects.commands.push(command(drive, zone, Purpose::Finish.token(0), DeviceOp::Finish));

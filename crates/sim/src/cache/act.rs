@@ -305,6 +305,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     add_operator(plan, &mut acts);
     add_planned(plan, &mut acts);
     add_growth(plan, &mut acts);
+    add_expiring(plan, &mut acts);
     acts
 }
 
@@ -390,6 +391,32 @@ fn add_pressure(plan: &Plan, acts: &mut Vec<Act>) {
             acts.push(Act::Set { key, bytes, filler: Filler::Dots, expiry: Expiry::Never });
         }
         acts.push(Act::Get(random.index(hot)));
+    }
+}
+
+/// Stores of values that expire soon, where there are groups for them, among the acts of one run in three: zones fill in which
+/// nothing is alive after some milliseconds, but for a few values that live longer. Drawn from a stream of their own.
+fn add_expiring(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e7f);
+    if plan.ttl_groups == [0; 3] || random.chance(2, 3) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let (every, longest) = (1 + random.below(5), 2 + random.below(45));
+    let bytes = [300, 3_000, 9_000][random.index(3)];
+    for act in others {
+        acts.push(act);
+        if !random.chance(1, every) {
+            continue;
+        }
+        for _ in 0..1 + random.below(4) {
+            let (key, after) = (random.index(KEYS), 1 + random.below(longest));
+            let expiry = if random.chance(1, 40) { Expiry::Never } else { Expiry::After(after) };
+            acts.push(Act::Set { key, bytes, filler: Filler::Dots, expiry });
+        }
+        if random.chance(1, 3) {
+            acts.push(Act::Wait { nanos: 1 << random.below(25), events: 1 + random.below(40) });
+        }
     }
 }
 

@@ -46,6 +46,10 @@ pub struct Plan {
     pub eviction: Eviction,
     /// Most of a zone that is written anew when it goes, in hundredths.
     pub reinsert_percent: u32,
+    /// Longest time to live of objects in each group, in milliseconds; zero is no group.
+    pub ttl_groups: [u64; 3],
+    /// Active zones that a drive allows.
+    pub active_zones: u32,
     /// What goes to flash.
     pub admission: Admission,
     /// Bytes a day that `auto` admits.
@@ -65,7 +69,7 @@ impl Plan {
     pub fn draw(seed: u64) -> Plan {
         let mut random = Random::from_seed(seed ^ 0x0cac_4e00);
         let narrow = |value: u64| u32::try_from(value).expect("a small number");
-        Plan {
+        let plan = Plan {
             seed,
             drives: [1, 2, 2, 3, 3, 4][random.index(6)],
             zones: narrow(9 + random.below(6)),
@@ -86,7 +90,22 @@ impl Plan {
             admission: [All, All, All, All, All, Second, Auto, Auto][random.index(8)],
             // Little enough for a run of a second: of a day's, an hour's is kept.
             endurance: 1 << (18 + random.below(10)),
+            ttl_groups: [0; 3],
+            active_zones: 6,
+        };
+        plan.with_groups()
+    }
+
+    /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
+    fn with_groups(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e66);
+        if random.chance(1, 2) {
+            return self;
         }
+        let mut narrow = |limit: u64| u32::try_from(random.below(limit)).expect("a small number");
+        let (active_zones, zones) = (5 + narrow(6), self.zones + narrow(14));
+        let ttl_groups = [1 + random.below(8), 8 + random.below(8), 16 + random.below(30)];
+        Plan { ttl_groups, active_zones, zones, ..self }
     }
 
     /// Geometry of a drive.
@@ -96,8 +115,8 @@ impl Plan {
             zones: self.zones,
             zone_size_blocks: self.zone_blocks.next_power_of_two(),
             zone_capacity_blocks: self.zone_blocks,
-            open_zones_max: 6,
-            active_zones_max: 6,
+            open_zones_max: self.active_zones,
+            active_zones_max: self.active_zones,
             append_blocks_max: 8,
             transfer_blocks_max: self.transfer_blocks,
             volatile_cache: self.is_volatile,
@@ -133,6 +152,7 @@ impl Plan {
             admission: self.admission,
             endurance: Some(self.endurance),
             object_mean: self.object_mean,
+            ttl_groups: self.ttl_groups,
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,
             batch_pages: self.batch_pages,

@@ -36,6 +36,8 @@ pub struct Tally {
     pub copies: u64,
     /// Zones evicted.
     pub evictions: u64,
+    /// Zones that went because everything in them had expired, in lives that have ended.
+    pub zones_expired: u64,
     /// Faults of drives.
     pub faults: u64,
     /// Drives that joined in service.
@@ -73,6 +75,7 @@ impl Counts for Tally {
         self.checks += other.checks;
         self.copies += other.copies;
         self.evictions += other.evictions;
+        self.zones_expired += other.zones_expired;
         self.faults += other.faults;
         self.joins += other.joins;
         self.removals += other.removals;

@@ -515,6 +515,7 @@ impl World {
         let volume = self.volume.take().expect("a mounted cache");
         let counters = *volume.shard().counters();
         self.tally.evictions += counters.zones_evicted;
+        self.tally.zones_expired += counters.zones_expired;
         self.tally.hits_memory += counters.hits_memory;
         self.tally.reinserted += counters.reinserted;
         self.tally.forgotten += counters.forgotten;

@@ -1,0 +1,346 @@
+//! What zones of their own for objects that expire together give a cache: the same requests with groups and without.
+//!
+//! A setting is drawn: drives, sizes of objects, how keys are asked for, how many of them expire within minutes, hours and days,
+//! the policy of eviction, and how long it takes to write the flash once. Clients read a key and store it when they miss it.
+//! Time of the drives and time of the day pass apart from each other: hours of a day pass while a flash of some MiB is written
+//! at the rate of a busy cache, so that pages fill as they would.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "statistics of small numbers"
+)]
+
+use anyhow::{Context, Result, ensure};
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use base::units::BLOCK_BYTES_U64;
+use cache::config::TTL_GROUPS;
+use cache::policy::Eviction;
+use cache::request::{Cache, Marks, Namespace, Object, Op, Outcome, Reply, Request, RequestId, WallMillis};
+use cache::{CacheConfig, CacheVolume, Options, Status, format, mount};
+use drive::emulated::EmulatedDrive;
+use serde::Serialize;
+use zone::device::{Geometry, ZonedDevice};
+use zone::drives::DriveSet;
+
+/// Requests under way.
+const DEPTH: usize = 64;
+/// Time between turns.
+const TURN: Nanos = Nanos::from_micros(200);
+/// Times that the flash is written before anything is counted, and while it is.
+const ROUNDS: (f64, f64) = (2.0, 2.0);
+/// Looks at the expired share while it is counted.
+const LOOKS: u64 = 200;
+/// Beginning of time: a day in 2026.
+const WALL: u64 = 1_790_000_000_000;
+
+/// Times to live, in seconds, that clients say: minutes, hours, days and longer.
+const USUAL: [[u64; 4]; 4] = [
+    [30, 60, 120, 300],
+    [600, 1_800, 3_600, 7_200],
+    [21_600, 43_200, 86_400, 172_800],
+    [259_200, 604_800, 1_209_600, 2_592_000],
+];
+
+/// What is drawn.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Its seed.
+    pub seed: u64,
+    /// Drives.
+    pub drives: u32,
+    /// Zones of each.
+    pub zones: u32,
+    /// Blocks of a zone.
+    pub zone_blocks: u32,
+    /// Bytes of a value on the mean.
+    pub value_mean: u64,
+    /// Bytes of all keys and values over those of the flash.
+    pub footprint: f64,
+    /// Exponent of the popularity of keys.
+    pub skew: f64,
+    /// Parts of keys that expire within 5 minutes, 2 hours, 2 days, 30 days, and never.
+    pub mix: [f64; 5],
+    /// Milliseconds that those of the first four live, a tenth less at most; none where they are spread over all of that time.
+    pub lives: [Option<u64>; 4],
+    /// Hours in which the flash is written once, about.
+    pub turnover_hours: f64,
+    /// Which zones go.
+    #[serde(serialize_with = "in_words")]
+    pub eviction: Eviction,
+}
+
+fn in_words<S: serde::Serializer>(eviction: &Eviction, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(eviction)
+}
+
+/// What came of a setting.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Outcomes {
+    /// Reads that found something.
+    pub hit_ratio: f64,
+    /// Bytes written over bytes of keys and values that were stored.
+    pub write_amplification: f64,
+    /// Bytes written anew when zones went, over the same.
+    pub reinserted: f64,
+    /// Part of the flash in use that expired objects take, on the mean.
+    pub expired_share: f64,
+    /// Of the zones that went, those in which everything had expired.
+    pub expired_zones: f64,
+}
+
+/// A setting with both.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The setting.
+    pub setting: Setting,
+    /// Without groups.
+    pub mixed: Outcomes,
+    /// With groups.
+    pub grouped: Outcomes,
+}
+
+/// A number between zero and one.
+fn part(random: &mut Random) -> f64 {
+    f64::from(u32::try_from(random.below(1 << 24)).expect("24 bits")) / f64::from(1 << 24)
+}
+
+fn between(random: &mut Random, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(part(random))
+}
+
+impl Setting {
+    /// The setting of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Setting {
+        let mut random = Random::from_seed(seed ^ 0x77_1cac);
+        let narrow = |value: u64| u32::try_from(value).expect("a small number");
+        let weights: [f64; 5] =
+            std::array::from_fn(|_| if random.chance(1, 4) { 0.0 } else { part(&mut random) });
+        let all = weights.iter().sum::<f64>().max(1e-9);
+        Setting {
+            seed,
+            drives: narrow(1 + random.below(3)),
+            zones: narrow(40 + random.below(60)),
+            zone_blocks: 32 << random.below(3),
+            value_mean: 200 << random.below(4),
+            footprint: between(&mut random, 1.2, 6.0),
+            skew: 0.5 + part(&mut random) * 0.6,
+            mix: weights.map(|weight| weight / all),
+            lives: USUAL.map(|usual| random.chance(3, 4).then(|| usual[random.index(usual.len())] * 1_000)),
+            turnover_hours: between(&mut random, 0.5, 168.0),
+            eviction: [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru]
+                [random.index(5)],
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            zones: self.zones,
+            zone_size_blocks: self.zone_blocks,
+            zone_capacity_blocks: self.zone_blocks,
+            open_zones_max: 14,
+            active_zones_max: 14,
+            append_blocks_max: 32,
+            transfer_blocks_max: 32,
+            volatile_cache: false,
+            areas: None,
+        }
+    }
+
+    fn flash_bytes(&self) -> f64 {
+        self.geometry().capacity_blocks() as f64 * f64::from(self.drives) * BLOCK_BYTES_U64 as f64
+    }
+
+    fn keys(&self) -> usize {
+        (self.flash_bytes() * self.footprint / (self.value_mean + 20) as f64) as usize
+    }
+
+    /// Runs it with groups of these times to live.
+    fn run(&self, options: Options) -> Result<Outcomes> {
+        let mut client = Client::new(self, options)?;
+        let flash = self.flash_bytes();
+        client.go_on(flash * ROUNDS.0)?;
+        let before = client.volume.status();
+        client.found = 0;
+        client.asked = 0;
+        let (mut share, mut looks) = (0.0, 0);
+        for look in 1..=LOOKS {
+            client.go_on(flash * (ROUNDS.0 + ROUNDS.1 * look as f64 / LOOKS as f64))?;
+            share += client.volume.status().expired_share();
+            looks += 1;
+        }
+        let after = client.volume.status();
+        let since = |of: fn(&Status) -> u64| (of(&after) - of(&before)) as f64;
+        let stored = since(|status| status.counters.bytes_admitted);
+        let (evicted, expired) =
+            (since(|status| status.counters.zones_evicted), since(|status| status.counters.zones_expired));
+        Ok(Outcomes {
+            hit_ratio: client.found as f64 / client.asked as f64,
+            write_amplification: since(|status| status.counters.bytes_written()) / stored,
+            reinserted: since(|status| status.counters.bytes_reinserted) / stored,
+            expired_share: share / f64::from(looks),
+            expired_zones: expired / (evicted + expired).max(1.0),
+        })
+    }
+}
+
+/// Clients of a cache.
+struct Client {
+    volume: CacheVolume,
+    random: Random,
+    seed: u64,
+    mix: [f64; 5],
+    lives: [Option<u64>; 4],
+    value_mean: u64,
+    /// Sum of the popularity of all keys before each.
+    popularity: Vec<f64>,
+    now: Instant,
+    /// Milliseconds of the day, and how many of them pass for a byte that is stored.
+    wall: f64,
+    wall_per_byte: f64,
+    numbers: u64,
+    asked: u64,
+    found: u64,
+}
+
+impl Client {
+    fn new(setting: &Setting, options: Options) -> Result<Client> {
+        let uuids: Vec<[u8; 16]> = (1..=u8::try_from(setting.drives)?).map(|drive| [drive; 16]).collect();
+        let device = |uuid: &[u8; 16]| -> Result<Option<Box<dyn ZonedDevice>>> {
+            Ok(Some(Box::new(EmulatedDrive::on_heap(setting.geometry(), *uuid)?)))
+        };
+        let mut drives = DriveSet::new(uuids.iter().map(device).collect::<Result<_>>()?);
+        format(&mut drives, Instant(0), &CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids })?;
+        let flash = setting.flash_bytes();
+        let options = Options {
+            eviction: setting.eviction,
+            object_mean: setting.value_mean / 2,
+            memory_bytes: 32 << 20,
+            copies_bytes_max: (flash / 50.0) as u64,
+            ..options
+        };
+        let volume = mount(drives, Instant(0), WallMillis(WALL), options)?;
+        let mut sum = 0.0;
+        let popularity = (0..setting.keys()).map(|rank| {
+            sum += (rank as f64 + 1.0).powf(-setting.skew);
+            sum
+        });
+        Ok(Client {
+            volume,
+            random: Random::from_seed(setting.seed ^ 0x77_c11e),
+            seed: setting.seed,
+            mix: setting.mix,
+            lives: setting.lives,
+            value_mean: setting.value_mean,
+            popularity: popularity.collect(),
+            now: Instant(0),
+            wall: WALL as f64,
+            wall_per_byte: setting.turnover_hours * 3.6e6 / flash,
+            numbers: 0,
+            asked: 0,
+            found: 0,
+        })
+    }
+
+    /// Asks until so many bytes were stored.
+    fn go_on(&mut self, bytes: f64) -> Result<()> {
+        while (self.volume.status().counters.bytes_stored as f64) < bytes {
+            let keys: Vec<usize> = (0..DEPTH).map(|_| self.draw_key()).collect();
+            let gets = keys.iter().map(|key| Op::Get { key: name(*key) }).collect();
+            let answers = self.ask(gets)?;
+            let missed: Vec<usize> = keys
+                .iter()
+                .zip(&answers)
+                .filter(|(_, answer)| **answer == Outcome::Found(None))
+                .map(|(key, _)| *key)
+                .collect();
+            self.asked += DEPTH as u64;
+            self.found += (DEPTH - missed.len()) as u64;
+            let before = self.volume.status().counters.bytes_stored;
+            let sets =
+                missed.iter().map(|key| Op::Set { key: name(*key), object: self.object(*key) }).collect();
+            self.ask(sets)?;
+            let stored = (self.volume.status().counters.bytes_stored - before) as f64;
+            self.wall += self.wall_per_byte * stored;
+        }
+        Ok(())
+    }
+
+    fn draw_key(&mut self) -> usize {
+        let all = self.popularity.last().copied().unwrap_or(0.0);
+        let point = part(&mut self.random) * all;
+        self.popularity.partition_point(|sum| *sum <= point).min(self.popularity.len() - 1)
+    }
+
+    /// The object of a key: its size and time to live are always the same.
+    fn object(&self, key: usize) -> Object {
+        let mut random = Random::from_seed(self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(key as u64));
+        let value_bytes = (self.value_mean / 4 + random.below(self.value_mean * 3 / 2)) as usize;
+        let mut point = part(&mut random);
+        let class = self.mix.iter().position(|share| {
+            point -= share;
+            point < 0.0
+        });
+        let bounds = [10_000.0, 300_000.0, 7_200_000.0, 172_800_000.0, 2_592_000_000.0];
+        let lives = class.filter(|class| *class < 4).map(|class| match self.lives[class] {
+            Some(usual) => usual as f64 * (1.0 - part(&mut random) / 10.0),
+            None => between(&mut random, bounds[class], bounds[class + 1]),
+        });
+        let expires = lives.map(|lives| WallMillis((self.wall + lives) as u64));
+        Object { value: vec![b'.'; value_bytes], flags: 0, marks: Marks::default(), expires }
+    }
+
+    /// Asks for things at once, and waits for all answers.
+    fn ask(&mut self, ops: Vec<Op>) -> Result<Vec<Outcome>> {
+        let (first, wall) = (self.numbers, WallMillis(self.wall as u64));
+        let count = ops.len();
+        for op in ops {
+            let request = Request { id: RequestId(self.numbers), namespace: Namespace(0), op };
+            self.numbers += 1;
+            self.volume.submit(self.now, wall, request);
+        }
+        let mut answers: Vec<Option<Outcome>> = vec![None; count];
+        let (mut open, mut replies) = (count, Vec::new());
+        for _ in 0..1_000_000 {
+            self.volume.turn(self.now, wall, &mut replies);
+            for Reply { id, outcome } in replies.drain(..) {
+                answers[usize::try_from(id.0 - first)?] = Some(outcome);
+                open -= 1;
+            }
+            if open == 0 {
+                // Others ask, too.
+                self.now = self.now + TURN;
+                return answers.into_iter().map(|answer| answer.context("all have come")).collect();
+            }
+            self.now = self.now + Nanos::from_micros(5);
+        }
+        ensure!(open == 0, "{open} requests are never answered");
+        unreachable!("seen above")
+    }
+}
+
+fn name(key: usize) -> Vec<u8> {
+    format!("key:{key:012}").into_bytes()
+}
+
+/// Runs a setting without groups and with them.
+///
+/// # Errors
+/// When the cache cannot be made.
+pub fn compare(setting: Setting) -> Result<Compared> {
+    let mixed = setting.run(Options { ttl_groups: [0; 3], ..Options::default() })?;
+    let grouped = setting.run(Options { ttl_groups: TTL_GROUPS, ..Options::default() })?;
+    Ok(Compared { setting, mixed, grouped })
+}
+
+/// The mean of all settings of one number, without groups and with them.
+#[must_use]
+pub fn mean(all: &[Compared], of: fn(&Outcomes) -> f64) -> (f64, f64) {
+    let mean = |side: fn(&Compared) -> &Outcomes| {
+        all.iter().map(|compared| of(side(compared))).sum::<f64>() / all.len().max(1) as f64
+    };
+    (mean(|compared| &compared.mixed), mean(|compared| &compared.grouped))
+}
