@@ -16,7 +16,6 @@ const DRIVES: usize = 4;
 /// Runs an experiment.
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
-        LabCommand::Cache(command) => lab_cache::run(command)?,
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::MdCost(options) => return md_cost::run(options),
         LabCommand::MdSpeed(options) => return md_speed::run(options),
@@ -25,6 +24,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::ExportCompare(options) => return export_compare::run(options),
         LabCommand::Array(options) => array_run(options)?,
+        LabCommand::Cache(options) => return lab_cache::run(options),
         LabCommand::Run(options) => experiment::run(options)?,
         LabCommand::Contest(options) => return contest::run(options),
         LabCommand::Explain(options) => explain::run(options)?,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cache;
 mod experiment;
 mod probe;
 mod sim;

@@ -3,7 +3,7 @@
 
 pub mod allocations;
 pub mod array_run;
-pub mod cache_ttl;
+pub mod cache;
 mod cached_drive;
 pub mod channels;
 pub mod characterise;

@@ -1,0 +1,64 @@
+//! `zoneweave lab cache policies`: policies of the cache beside models, on a trace.
+
+use crate::support::run::{Finished, SOON, run_for};
+use crate::support::scratch::Scratch;
+use crate::support::server::zoneweave;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+fn policies(trace: &Path, format: &str) -> Finished {
+    let mut command = zoneweave();
+    command.args(["lab", "cache", "policies", "--trace"]).arg(trace);
+    run_for(SOON, command.args(["--trace-format", format, "--flash", "60", "--zones", "32", "--json"]))
+}
+
+/// Requests of 4,000 objects of 16 KiB, of which a tenth are asked for half of the time.
+fn lines() -> String {
+    let mut lines = String::new();
+    for at in 0..12_000_u64 {
+        let drawn = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407) >> 33;
+        let id = if drawn % 2 == 0 { drawn / 2 % 400 } else { drawn / 2 % 4_000 };
+        writeln!(lines, "{at} {id} 16384").unwrap();
+    }
+    lines
+}
+
+#[test]
+fn policies_and_models_are_set_beside_each_other_on_a_trace() {
+    let scratch = Scratch::new("trace");
+    let trace = scratch.join("trace");
+    fs::write(&trace, lines()).unwrap();
+    let (ran, again) = (policies(&trace, "adaptsize"), policies(&trace, "adaptsize"));
+    assert_eq!(ran.stdout, again.stdout, "the same bytes");
+    let outcome: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code(), Some(i32::from(outcome["met"] == false)), "{ran}");
+    assert_eq!(outcome["requests"], 12_000);
+    let ratio = |name: &str| {
+        let rows = outcome["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["policy"] == name).unwrap();
+        row["hit_ratio"].as_f64().unwrap()
+    };
+    let best = ratio("belady");
+    for name in ["fifo", "lru", "sieve", "s3fifo", "object-lru", "object-sieve", "region-lru"] {
+        assert!(ratio(name) > 0.3 && ratio(name) <= best, "{name}: {outcome}");
+    }
+}
+
+#[test]
+fn traces_that_cannot_be_read_are_refused() {
+    let scratch = Scratch::new("trace");
+    let trace = scratch.join("trace");
+    for (contents, what) in
+        [(&b"1 2\n"[..], "trace:1: `1 2`: want"), (b"\xFD7zXZ\0", "xz -dc"), (b"", "no request")]
+    {
+        fs::write(&trace, contents).unwrap();
+        let ran = policies(&trace, "adaptsize");
+        assert_eq!(ran.code(), Some(2), "{ran}");
+        assert!(ran.stderr.contains(what), "{ran}");
+    }
+    let ran = policies(&trace, "lines");
+    assert_eq!(ran.code(), Some(2), "{ran}");
+    assert!(ran.stderr.contains("adaptsize, twitter"), "{ran}");
+}
