@@ -1,3 +1,5 @@
+//! Each model on requests that can be followed by hand, and all of them against the one that knows the future.
+
 use super::*;
 
 fn get(key: u64, bytes: u32) -> Ask {
