@@ -26,7 +26,7 @@ use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// What became of a drive, as a JSON object.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct BayReport {
     /// The drive's number.
     pub drive: usize,
@@ -168,14 +168,7 @@ pub fn take_out(
     }
     log::warn!("drive {place} was taken out by an operator");
     let old_path = Some(directory.drive_path(&directory.file.drive[place]));
-    Ok(Attempt::Done(BayReport {
-        drive: place,
-        path: None,
-        old_path,
-        served: true,
-        index_share: None,
-        memory_needed: None,
-    }))
+    Ok(Attempt::Done(BayReport { drive: place, old_path, served: true, ..BayReport::default() }))
 }
 
 /// Removes a drive: it is taken out if it is there, and once superblocks say so its place is free. A crash before that leaves a drive
@@ -207,14 +200,7 @@ pub fn remove(
     let old = std::mem::take(&mut directory.file.drive[place]);
     directory.save().inspect_err(|_| directory.file.drive[place] = old)?;
     log::info!("drive {place} is removed");
-    Ok(Attempt::Done(BayReport {
-        drive: place,
-        path: None,
-        old_path,
-        served: true,
-        index_share: None,
-        memory_needed: None,
-    }))
+    Ok(Attempt::Done(BayReport { drive: place, old_path, served: true, ..BayReport::default() }))
 }
 
 /// Adds an empty drive: in the place of one that was removed, or behind the others.
@@ -320,8 +306,7 @@ pub fn put_in(
         path: Some(path),
         old_path,
         served: true,
-        index_share: None,
-        memory_needed: None,
+        ..BayReport::default()
     }))
 }
 
@@ -349,14 +334,7 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
     make(&directory, &entry, geometry)?;
     let path = directory.drive_path(&entry);
     name(&mut directory, place, entry)?;
-    Ok(BayReport {
-        drive: place,
-        path: Some(path),
-        old_path: Some(old_path),
-        served: false,
-        index_share: None,
-        memory_needed: None,
-    })
+    Ok(BayReport { drive: place, path: Some(path), old_path: Some(old_path), ..BayReport::default() })
 }
 
 /// A drive that is to be made beside the others.

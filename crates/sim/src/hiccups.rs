@@ -22,7 +22,8 @@ impl World {
             return;
         }
         let (now, span) = (self.service.now, Nanos(ms * 1_000_000));
-        let rack = &mut *self.service.rack.lock();
+        let mut guard = self.service.rack.lock();
+        let rack = &mut *guard;
         let drive = &mut rack.drives[self.bays.drive_of[member]];
         let is_meant = span >= patience;
         let is_in_time = drive.would_be_missed_for(now, span) < patience;
@@ -30,6 +31,7 @@ impl World {
             return;
         }
         drive.go_away(now, span, manner, &mut rack.trace);
+        drop(guard);
         let ledger = &mut self.service.ledger;
         let loses_cache = manner == Manner::Power && self.service.plan.volatile_cache;
         if is_meant || loses_cache {
@@ -37,9 +39,8 @@ impl World {
             ledger.end_scrub();
             ledger.blame(member, if is_meant { "drive away for too long" } else { "drive lost its cache" });
         }
-        // Beside others that are lost, what no flush has covered may be gone, as when the power of all fails.
-        if loses_cache && !ledger.is_tolerable() {
-            self.service.clients.oracle.power_failed();
+        if loses_cache {
+            self.service.member_lost_cache();
         }
         let ledger = &mut self.service.ledger;
         // A drive without power may carry commands out in part, too.

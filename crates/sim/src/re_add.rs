@@ -38,10 +38,7 @@ impl World {
             self.service.volume = None;
         }
         assert!(self.service.volume.is_none(), "engine and drives have parted");
-        // Beside others that are lost, what no flush has covered may be gone with the cache of this drive.
-        if self.service.plan.volatile_cache && !self.service.ledger.is_tolerable() {
-            self.service.clients.oracle.power_failed();
-        }
+        self.service.member_lost_cache();
         self.bring_back(member);
         assert!(self.re_adding.is_none(), "one drive is re-added at a time");
         // A server goes on without a drive that is refused; who is told so by a command that starts one mounts anew.

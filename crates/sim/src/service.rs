@@ -65,6 +65,14 @@ impl Service {
         self.volume.is_none() || self.rack.lock().power.is_off()
     }
 
+    /// A member has lost its volatile cache. Beside others that are lost, what no flush has covered may be gone, as when the power of all
+    /// fails.
+    pub(crate) fn member_lost_cache(&mut self) {
+        if self.plan.volatile_cache && !self.ledger.is_tolerable() {
+            self.clients.oracle.power_failed();
+        }
+    }
+
     /// Recovery proper is over: true when the power failed in it.
     pub(crate) fn has_lost_power_in_recovery(&self) -> bool {
         let power = &mut self.rack.lock().power;

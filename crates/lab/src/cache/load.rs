@@ -25,6 +25,15 @@ pub struct Ask {
     pub kind: Kind,
 }
 
+impl Ask {
+    /// True when the object is there once the request has changed something, of a cache that takes objects of up to so many bytes. Else it is
+    /// removed: what cannot be stored is not the older version either.
+    #[must_use]
+    pub fn stores(&self, bytes_max: u32) -> bool {
+        self.kind != Kind::Remove && self.bytes <= bytes_max
+    }
+}
+
 /// Requests in their order.
 #[derive(Clone, Debug)]
 pub struct Load {

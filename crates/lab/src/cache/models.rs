@@ -38,21 +38,16 @@ pub trait Model {
 pub fn play(load: &Load, bytes_max: u32, model: &mut dyn Model) -> Score {
     let mut score = Score::default();
     for (at, ask) in load.asks.iter().enumerate() {
-        let has_room = ask.bytes <= bytes_max;
-        match ask.kind {
-            Kind::Remove => model.remove(ask.key),
-            // What cannot be stored is not the older version either.
-            Kind::Set if !has_room => model.remove(ask.key),
-            Kind::Set => model.put(at, ask),
-            Kind::Get => {
-                let is_hit = model.get(at, ask);
-                score.note(ask.bytes, is_hit);
-                match has_room {
-                    true if !is_hit => model.put(at, ask),
-                    true => {}
-                    false => model.remove(ask.key),
-                }
+        if ask.kind == Kind::Get {
+            let is_hit = model.get(at, ask);
+            score.note(ask.bytes, is_hit);
+            if is_hit {
+                continue;
             }
+        }
+        match ask.stores(bytes_max) {
+            true => model.put(at, ask),
+            false => model.remove(ask.key),
         }
     }
     score

@@ -202,7 +202,7 @@ fn judge(case: &Case) -> Result<Outcome> {
         rows.push(Row::of_engine(name, &found));
     }
     for name in MODELS {
-        let mut model = model_of(name, flash_bytes, &setting, &load);
+        let mut model = model_of(name, &setting, &load);
         rows.push(Row::of_model(name, play(&load, setting.object_bytes_max(), model.as_mut())));
     }
     let hit_ratio =
@@ -226,8 +226,9 @@ fn judge(case: &Case) -> Result<Outcome> {
     })
 }
 
-fn model_of(name: &str, capacity: u64, setting: &Setting, load: &Load) -> Box<dyn Model> {
-    let region_bytes = (setting.flash_bytes / u64::from(setting.zones)).min(REGION_BYTES_MAX);
+fn model_of(name: &str, setting: &Setting, load: &Load) -> Box<dyn Model> {
+    let capacity = setting.flash_bytes;
+    let region_bytes = (capacity / u64::from(setting.zones)).min(REGION_BYTES_MAX);
     match name {
         "object-lru" => Box::new(ObjectLru::new(capacity)),
         "object-sieve" => Box::new(Sieve::new(capacity)),

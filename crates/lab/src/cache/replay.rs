@@ -156,7 +156,7 @@ fn count_together(asks: &[Ask]) -> usize {
 /// What stores an object, or removes it where there is no room for it.
 fn change_of(ask: &Ask, bytes_max: u32) -> Op {
     let key = key_of(ask);
-    if ask.kind == Kind::Remove || ask.bytes > bytes_max {
+    if !ask.stores(bytes_max) {
         return Op::Remove { key };
     }
     let value = vec![u8::try_from(ask.key & 0xFF).expect("a byte"); value_bytes(ask)];
