@@ -291,6 +291,7 @@ impl Backend for Served {
             ("bytes_admitted", counters.bytes_admitted.to_string()),
             ("bytes_forgotten", counters.bytes_forgotten.to_string()),
             ("zones_free", status.zones.free.to_string()),
+            ("entries_carried", counters.entries_carried.to_string()),
             ("zones_expired", counters.zones_expired.to_string()),
             ("expired_share", format!("{:.3}", status.expired_share())),
             ("zones_spared", counters.zones_spared.to_string()),

@@ -73,6 +73,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         "write_amplification": status.write_amplification(),
         "batches": counters.batches,
         "invalidations": counters.entries,
+        "invalidations_carried": counters.entries_carried,
         "zones": {
             "free": zones.free, "open": zones.open, "full": zones.full,
             "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,

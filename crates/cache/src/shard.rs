@@ -9,6 +9,7 @@
 //! entry that hides it is on its way to the journal of its drive; a write waits for all entries that match its key.
 
 mod buffer;
+mod carrying;
 mod clear;
 mod drive;
 mod eviction;
@@ -71,6 +72,7 @@ enum Purpose {
     JournalHeader,
     Journal,
     JournalFlush,
+    Carry,
     Reset,
     ResetFlush,
     Finish,
@@ -79,7 +81,7 @@ enum Purpose {
     SuperblockReset,
 }
 
-const PURPOSES: [Purpose; 13] = [
+const PURPOSES: [Purpose; 14] = [
     Purpose::Lookup,
     Purpose::Walk,
     Purpose::Collect,
@@ -87,6 +89,7 @@ const PURPOSES: [Purpose; 13] = [
     Purpose::JournalHeader,
     Purpose::Journal,
     Purpose::JournalFlush,
+    Purpose::Carry,
     Purpose::Reset,
     Purpose::ResetFlush,
     Purpose::Finish,
@@ -257,9 +260,9 @@ impl Shard {
     pub fn complete(&mut self, drive: DriveIndex, completion: Completion, effects: &mut Effects) {
         let drive = drive.index();
         let (purpose, slot) = Purpose::of(completion.token);
-        let is_lookup = matches!(purpose, Purpose::Lookup | Purpose::Walk | Purpose::Collect);
+        let reads = [Purpose::Lookup, Purpose::Walk, Purpose::Collect, Purpose::Carry];
         if completion.status != Status::Success
-            && !(is_lookup && completion.status == Status::UnrecoveredReadError)
+            && !(reads.contains(&purpose) && completion.status == Status::UnrecoveredReadError)
         {
             self.fail_drive(drive);
         }
@@ -267,6 +270,7 @@ impl Shard {
             Purpose::Lookup => return self.on_page(slot, drive, completion, effects),
             Purpose::Walk => return self.on_walk_page(PageNumber(slot), completion),
             Purpose::Collect => return self.on_collected(drive, completion),
+            Purpose::Carry => return self.on_journal_read(drive, completion),
             _ => {}
         }
         self.frames.extend(completion.frames);
@@ -274,7 +278,9 @@ impl Shard {
             return;
         }
         match purpose {
-            Purpose::Lookup | Purpose::Walk | Purpose::Collect => unreachable!("handled above"),
+            Purpose::Lookup | Purpose::Walk | Purpose::Collect | Purpose::Carry => {
+                unreachable!("handled above")
+            }
             Purpose::Batch => self.on_written(drive, effects),
             Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),
@@ -303,6 +309,7 @@ impl Shard {
         self.run_ready(now, effects);
         for drive in 0..self.drives.len() {
             self.collect(drive, now, effects);
+            self.carry(drive, effects);
             self.evict(drive, effects);
             self.write_journal(drive, effects);
         }

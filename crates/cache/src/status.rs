@@ -39,6 +39,8 @@ pub struct Counters {
     pub blocks_superblock: u64,
     /// Journal entries issued.
     pub entries: u64,
+    /// Entries that were written again, as their zone of the journal had to go.
+    pub entries_carried: u64,
     /// Batches written.
     pub batches: u64,
     /// Zones evicted.

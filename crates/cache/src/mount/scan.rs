@@ -389,16 +389,23 @@ impl DriveScan {
                 Contents::Kept => ZoneUse::Kept,
                 Contents::Unknown => ZoneUse::Draining,
                 Contents::LostJournal => {
-                    journals.push((0, JournalZone { zone: index, last: mounted }, false));
+                    journals.push((
+                        0,
+                        JournalZone { zone: index, last: mounted, entries: None, is_carried: false },
+                        false,
+                    ));
                     ZoneUse::Journal
                 }
                 Contents::Data(_) if open.contains(&Some(index)) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
-                Contents::Journal { shape: own, last, lost_below, is_closed, .. } => {
+                Contents::Journal { shape: own, entries, last, lost_below, is_closed } => {
                     let takes_more = !scan.is_full && *own == shape && *lost_below == 0 && !is_closed;
                     unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
-                    journals.push((scan.birth, JournalZone { zone: index, last }, takes_more));
+                    let means_the_same = *own == shape && *lost_below == 0;
+                    let entries = means_the_same.then_some(entries.len() as u64);
+                    let zone = JournalZone { zone: index, last, entries, is_carried: false };
+                    journals.push((scan.birth, zone, takes_more));
                     ZoneUse::Journal
                 }
             };

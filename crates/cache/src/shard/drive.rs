@@ -1,6 +1,7 @@
 //! Drives and zones as a shard sees them.
 
 use super::buffer::Batch;
+use super::carrying::Carry;
 use super::expiries::Expiries;
 use super::reinsertion::Collection;
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 use zone::device::Geometry;
 
 use crate::format::journal::Entry;
-use crate::hash::Ident;
+use crate::hash::{Ident, Shape};
 use crate::request::WallMillis;
 
 /// A drive has so many zones for each that is open beside the young one.
@@ -111,6 +112,10 @@ pub struct JournalZone {
     pub zone: ZoneIndex,
     /// Sequence of its last block: no entry of it has a higher one.
     pub last: u64,
+    /// Its entries; `None` when they mean something else in another zone, or cannot be read: they stay where they are.
+    pub entries: Option<u64>,
+    /// What is needed of it stands in later zones.
+    pub is_carried: bool,
 }
 
 /// An entry that is on its way.
@@ -122,6 +127,14 @@ pub struct PendingEntry {
     pub ident: Ident,
     /// Its number among those on their way.
     pub number: u64,
+}
+
+impl PendingEntry {
+    /// One that is written again: nobody waits for it.
+    #[must_use]
+    pub fn again(entry: Entry, shape: Shape) -> PendingEntry {
+        PendingEntry { entry, ident: shape.ident(entry.hash), number: 0 }
+    }
 }
 
 /// Journal of a drive.
@@ -145,6 +158,8 @@ pub struct Journal {
     pub told: ToldTime,
     /// A block is wanted for the time alone.
     pub wants_time: bool,
+    /// The oldest zone, while its entries are written again.
+    pub carry: Option<Carry>,
 }
 
 /// The time as a journal block tells it.

@@ -111,7 +111,9 @@ impl Shard {
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
         let is_going =
             own.count(|used| used == ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
-        if is_short && own.horizon() <= oldest_last && !is_going {
+        let carries =
+            own.journal.carry.is_some() || own.journal.zones.front().is_some_and(|zone| zone.is_carried);
+        if is_short && own.horizon() <= oldest_last && !is_going && !carries {
             let holds_it = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last);
             holds_it.into_iter().for_each(|zone| self.let_go(drive, zone));
         }

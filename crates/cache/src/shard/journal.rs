@@ -3,6 +3,7 @@
 //! What has gathered goes as soon as the block before is on the media. An entry that is on its way counts like a slot:
 //! whoever writes what it matches waits for it.
 
+use super::carrying::Carry;
 use super::drive::{JournalZone, PendingEntry, ToldTime, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::{Role, ZoneHeader};
@@ -36,7 +37,11 @@ impl Shard {
         }
         self.reset_journal_zones(drive, effects);
         let journal = &self.drives[drive].journal;
-        if journal.pending.is_empty() && !journal.wants_time || journal.is_busy() {
+        let carries = journal
+            .carry
+            .as_ref()
+            .is_some_and(|carry| carry.wants_block(self.drives[drive].zones[carry.zone.index()].end));
+        if journal.pending.is_empty() && !journal.wants_time && !carries || journal.is_busy() {
             return;
         }
         if !journal.is_open && !self.open_journal_zone(drive) {
@@ -67,13 +72,18 @@ impl Shard {
 
     fn journal_block(&mut self, drive: usize, zone: ZoneIndex, page: u32) -> Frame {
         let sequence = self.next_sequence();
-        let life = self.life(drive, zone);
+        let (life, shape) = (self.life(drive, zone), self.index.shape());
         let mut frame = self.take_frame();
         let journal = &mut self.drives[drive].journal;
         let count = journal.pending.len().min(ENTRIES_MAX);
         journal.flight.extend(journal.pending.drain(..count));
+        // What clients leave of the block is for entries that are written again.
+        let carried = journal.carry.as_mut().map(|carry| carry.take(ENTRIES_MAX - count)).unwrap_or_default();
+        journal.flight.extend(carried.into_iter().map(|entry| PendingEntry::again(entry, shape)));
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
-        journal.zones.back_mut().expect("one is open").last = sequence;
+        let count = journal.flight.len() as u64;
+        let open = journal.zones.back_mut().expect("one is open");
+        (open.last, open.entries) = (sequence, open.entries.map(|entries| entries + count));
         journal.telling = Some(ToldTime { wall: self.clocks.wall, sequence });
         journal.wants_time = false;
         let entries = journal.flight.iter().map(|pending| pending.entry).collect();
@@ -100,23 +110,25 @@ impl Shard {
         let own = &mut self.drives[drive];
         let found = &mut own.zones[zone.index()];
         (found.used, found.birth, found.end) = (ZoneUse::Journal, birth, 0);
-        own.journal.zones.push_back(JournalZone { zone, last: birth });
+        own.journal.zones.push_back(JournalZone { zone, last: birth, entries: Some(0), is_carried: false });
         own.journal.is_open = true;
         true
     }
 
     /// Resets journal zones of which no entry hides anything any more: every zone that held data when they were written is
-    /// gone.
+    /// gone, or what is needed of them was written again.
     fn reset_journal_zones(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let horizon = own.horizon();
         let keep = usize::from(own.journal.is_open || own.journal.is_busy());
         while own.journal.zones.len() > keep {
             let oldest = own.journal.zones.front().expect("there are more");
-            if oldest.last >= horizon {
+            let (zone, goes) = (oldest.zone, oldest.last < horizon || oldest.is_carried);
+            if !goes || own.journal.carry.as_ref().is_some_and(Carry::is_reading) {
                 return;
             }
-            let zone = oldest.zone;
+            // Nothing of it is needed any more.
+            own.journal.carry = None;
             own.journal.zones.pop_front();
             own.zones[zone.index()].used = ZoneUse::Resetting;
             own.zones[zone.index()].birth = u64::MAX;
@@ -138,6 +150,9 @@ impl Shard {
     pub(super) fn on_journal_durable(&mut self, drive: usize, effects: &mut Effects) {
         let journal = &mut self.drives[drive].journal;
         journal.told = journal.telling.take().expect("a block is in flight");
+        if let Some(carry) = &mut journal.carry {
+            carry.written();
+        }
         let flight = std::mem::take(&mut journal.flight);
         for pending in flight {
             let waiters = self.entries.remove(&(pending.ident, pending.number));

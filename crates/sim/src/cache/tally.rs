@@ -38,6 +38,8 @@ pub struct Tally {
     pub evictions: u64,
     /// Zones that went because everything in them had expired, in lives that have ended.
     pub zones_expired: u64,
+    /// Entries of journals that were written again, as their zone had to go, in lives that have ended.
+    pub entries_carried: u64,
     /// Faults of drives.
     pub faults: u64,
     /// Drives that joined in service.
@@ -76,6 +78,7 @@ impl Counts for Tally {
         self.copies += other.copies;
         self.evictions += other.evictions;
         self.zones_expired += other.zones_expired;
+        self.entries_carried += other.entries_carried;
         self.faults += other.faults;
         self.joins += other.joins;
         self.removals += other.removals;

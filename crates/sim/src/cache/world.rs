@@ -516,6 +516,7 @@ impl World {
         let counters = *volume.shard().counters();
         self.tally.evictions += counters.zones_evicted;
         self.tally.zones_expired += counters.zones_expired;
+        self.tally.entries_carried += counters.entries_carried;
         self.tally.hits_memory += counters.hits_memory;
         self.tally.reinserted += counters.reinserted;
         self.tally.forgotten += counters.forgotten;

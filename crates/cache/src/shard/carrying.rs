@@ -1,0 +1,174 @@
+//! Entries that are written again: a journal zone of sparse blocks is emptied into dense ones, and then reset.
+//!
+//! ```text
+//!   oldest journal zone   | e |   |   | e | e |   ...        a block for each entry, when they come one at a time
+//!                           └───────┴───┘ read, some blocks at a time
+//!   open journal zone     | new e + those |                  they fill what clients' entries leave of a block, or one of their own
+//! ```
+//! When the journal is at its bound, its oldest zone has to go. All zones of data that were born before its last block would have to go first, for
+//! its entries hide what is in them (ADR 40, rule 7): a quarter of the drive, or half of it, where blocks have one entry of 290. So what
+//! is still needed of it is written again, to the journal of the same drive. Entries keep their sequences and mean the same where they stand
+//! now, if the index tells the same keys apart.
+
+use super::drive::{Drive, JournalZone};
+use super::{Effects, Purpose, Shard, command};
+use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
+use crate::format::stamp::{Kind, Stamp};
+use base::units::ZoneIndex;
+use std::collections::VecDeque;
+use zone::device::{Completion, Op as DeviceOp, Status};
+
+/// Most blocks that are read together: what is in them is in memory.
+const READ_BLOCKS_MAX: u32 = 8;
+/// Entries are written again when they take one of so many blocks of what their zone has.
+const SPARSE: u64 = 4;
+
+/// A journal zone whose entries are written again.
+#[derive(Debug)]
+pub struct Carry {
+    /// The zone, the oldest of the journal.
+    pub zone: ZoneIndex,
+    /// Next block to read.
+    next: u32,
+    is_reading: bool,
+    /// Entries that were read.
+    waiting: VecDeque<Entry>,
+    /// Some are in the block in flight.
+    is_writing: bool,
+}
+
+impl Carry {
+    /// True while a read of the zone is under way.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        self.is_reading
+    }
+
+    /// Takes entries for a block that has room for so many.
+    pub fn take(&mut self, room: usize) -> Vec<Entry> {
+        let taken: Vec<Entry> = self.waiting.drain(..room.min(self.waiting.len())).collect();
+        self.is_writing |= !taken.is_empty();
+        taken
+    }
+
+    /// The block in flight is durable.
+    pub fn written(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// True when a block is to be written for what was read: one that it fills, or the last one.
+    #[must_use]
+    pub fn wants_block(&self, end: u32) -> bool {
+        let is_read = self.next == end && !self.is_reading;
+        self.waiting.len() >= ENTRIES_MAX || is_read && !self.waiting.is_empty()
+    }
+
+    fn is_done(&self, end: u32) -> bool {
+        self.next == end && !self.is_reading && self.waiting.is_empty() && !self.is_writing
+    }
+}
+
+impl Drive {
+    /// The oldest zone of the journal, when it is in the way and few blocks would hold its entries: half of what the open zone still
+    /// takes is left to clients.
+    fn sparse_journal_zone(&self) -> Option<ZoneIndex> {
+        let oldest = self.journal.zones.front().filter(|_| self.journal.zones.len() > 1)?;
+        let entries = oldest.entries?;
+        let blocks = u64::from(self.zones[oldest.zone.index()].end.saturating_sub(1));
+        let dense = entries.div_ceil(ENTRIES_MAX as u64);
+        let has_room = (dense + 1) * 2 <= u64::from(self.journal_room());
+        let is_sparse = dense * SPARSE <= blocks;
+        (self.is_journal_short() && oldest.last >= self.horizon() && is_sparse && has_room)
+            .then_some(oldest.zone)
+    }
+
+    fn oldest_journal_zone(&mut self) -> &mut JournalZone {
+        self.journal.zones.front_mut().expect("a zone is carried")
+    }
+}
+
+impl Shard {
+    /// Goes on with the journal zone whose entries are written again, or begins with one.
+    pub(super) fn carry(&mut self, drive: usize, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        if !own.up {
+            return;
+        }
+        if own.journal.carry.is_none()
+            && let Some(zone) = own.sparse_journal_zone()
+        {
+            let waiting = VecDeque::new();
+            own.journal.carry = Some(Carry { zone, next: 1, is_reading: false, waiting, is_writing: false });
+        }
+        let room = own.journal_room();
+        let Some(carry) = &mut own.journal.carry else { return };
+        let end = own.zones[carry.zone.index()].end;
+        let wants_room = carry.next < end || !carry.waiting.is_empty();
+        if carry.is_done(end) {
+            let zone = carry.zone;
+            own.journal.carry = None;
+            let oldest = own.oldest_journal_zone();
+            assert!(oldest.zone == zone && !oldest.is_carried, "the oldest zone is carried, once");
+            oldest.is_carried = true;
+        } else if room == 0 && wants_room && !carry.is_reading {
+            // Zones of data go after all: that needs no room in the journal.
+            self.leave_sparse(drive);
+        } else if !carry.is_reading && carry.next < end && carry.waiting.len() < ENTRIES_MAX {
+            self.read_journal(drive, effects);
+        }
+    }
+
+    /// The zone stays until what its entries hide is gone.
+    fn leave_sparse(&mut self, drive: usize) {
+        let own = &mut self.drives[drive];
+        own.journal.carry = None;
+        own.oldest_journal_zone().entries = None;
+    }
+
+    fn read_journal(&mut self, drive: usize, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        let carry = own.journal.carry.as_mut().expect("a zone is carried");
+        let (zone, offset) = (carry.zone, carry.next);
+        let end = own.zones[zone.index()].end;
+        let count = READ_BLOCKS_MAX.min(own.transfer_max).min(end - offset);
+        carry.is_reading = true;
+        let frames = (0..count).map(|_| self.take_frame()).collect();
+        let op = DeviceOp::Read { offset, frames };
+        effects.commands.push(command(drive, zone, Purpose::Carry.token(0), op));
+    }
+
+    /// Blocks of the journal were read.
+    pub(super) fn on_journal_read(&mut self, drive: usize, completion: Completion) {
+        let Completion { status, zone, offset, frames, .. } = completion;
+        let life = self.life(drive, zone);
+        let own = &mut self.drives[drive];
+        let horizon = own.horizon();
+        // A drive that fails carries nothing any more.
+        if let Some(carry) = &mut own.journal.carry {
+            assert!(
+                carry.is_reading && carry.zone == zone && carry.next == offset,
+                "blocks come to who reads them"
+            );
+            carry.is_reading = false;
+            let blocks = (offset..).zip(&frames).map(|(page, frame)| {
+                let stamp = Stamp::read_at(frame, &life, page);
+                let block = stamp.filter(|stamp| stamp.kind == Kind::Journal);
+                block.and_then(|_| JournalBlock::decode(&frame.data))
+            });
+            let blocks: Option<Vec<JournalBlock>> =
+                if status == Status::Success { blocks.collect() } else { None };
+            if let Some(blocks) = blocks {
+                let entries = blocks.into_iter().flat_map(|block| block.entries);
+                // What was born later is not hidden by it.
+                let needed = entries.filter(|entry| entry.sequence > horizon);
+                let waiting = carry.waiting.len();
+                carry.waiting.extend(needed);
+                carry.next += u32::try_from(frames.len()).expect("a transfer");
+                self.counters.entries_carried += (carry.waiting.len() - waiting) as u64;
+            } else {
+                self.leave_sparse(drive);
+            }
+        }
+        self.frames.extend(frames);
+    }
+}
