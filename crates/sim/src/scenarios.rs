@@ -181,6 +181,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-drive-fails",
     "slots-drive-replaced",
     "slots-emptied-by-a-mount",
+    "slots-header-torn-and-a-drive-lost",
     "slots-leave-in-a-batch",
     "slots-left-over-unreadable",
     "slots-survive-a-crash",
