@@ -184,6 +184,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-header-torn-and-a-drive-lost",
     "slots-leave-in-a-batch",
     "slots-left-over-unreadable",
+    "slots-outlive-two-losses",
     "slots-survive-a-crash",
     "slots-two-writes-at-once",
     "slots-window-gone",
