@@ -693,6 +693,7 @@ impl Drive {
                 self.moves[zone] = header.is_some_and(|header| header.stream == Stream::Gc);
                 Kind::Header
             }
+            Op::Write { frames, .. } if frames.first().is_some_and(is_marker) => Kind::Marker,
             Op::Write { frames, .. } | Op::Append { frames } => {
                 let is_footer = frames.first().is_some_and(|frame| frame.data.starts_with(FOOTER_MAGIC));
                 match self.moves[zone] {
@@ -864,6 +865,11 @@ impl Drive {
 /// True for a journal block of a cache.
 fn is_journal(frame: &Frame) -> bool {
     frame.data.starts_with(JOURNAL_MAGIC)
+}
+
+/// True for the marker of a window, a copy of its zone's header.
+fn is_marker(frame: &Frame) -> bool {
+    SegmentHeader::decode(&frame.data).is_some()
 }
 
 /// End of what is written in a zone, committed or not.

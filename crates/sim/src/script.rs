@@ -231,6 +231,7 @@ impl Author<'_> {
             Kind::Any | Kind::Read | Kind::Chunk | Kind::Move | Kind::Log => 60,
             Kind::Area
             | Kind::Commit
+            | Kind::Marker
             | Kind::Header
             | Kind::Footer
             | Kind::Finish

@@ -56,10 +56,12 @@ pub enum Kind {
     Area,
     /// A window is committed.
     Commit,
+    /// The marker of a window is written.
+    Marker,
 }
 
 /// All kinds, with their names.
-pub const KINDS: [(Kind, &str); 13] = [
+pub const KINDS: [(Kind, &str); 14] = [
     (Kind::Any, "any"),
     (Kind::Read, "read"),
     (Kind::Chunk, "chunk"),
@@ -73,6 +75,7 @@ pub const KINDS: [(Kind, &str); 13] = [
     (Kind::Log, "log"),
     (Kind::Area, "area"),
     (Kind::Commit, "commit"),
+    (Kind::Marker, "marker"),
 ];
 
 /// The moment just before a command takes effect: `skip` others of its kind go before.

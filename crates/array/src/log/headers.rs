@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   Zone Append, Zone Write   write
-//!   area mode                 open with area ─> write ─> commit all but the marker        a drive that gives no area: write
+//!   area mode                 open with area ─> write marker ─> write ─> commit all but the marker
+//!                             a drive that gives no area: write, marker included
 //! ```
 //! A zone whose write pointer never moved may be empty after a power failure, whatever its window held. So a header in a
 //! window is committed before anything relies on it, with the rest of its granule. Behind that, the window holds a marker
 //! before anything else is in it: a window without any block has lost what it held (`window.rs`). Data begin behind the marker.
+//! The marker is durable before its header is written: a torn header would leave what a window does that has lost its marker.
 
 use crate::log::Effects;
 use crate::log::Waiter;
@@ -16,6 +18,7 @@ use crate::log::window::Window;
 use crate::log::writer::HeaderStage;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, OOB_BYTES};
+use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::header::{Blank, MARKER_BLOCKS, SegmentHeader, WriteMode};
 
@@ -77,8 +80,8 @@ impl Core {
         }
     }
 
-    /// The next step of a header in area mode: the zone is opened with an area, the header is written, its granule is
-    /// committed. False when that was the last one, or failed. A zone that gets no area is written without.
+    /// The next step of a header in area mode: the zone is opened with an area, the marker is written, then the header, and its
+    /// granule is committed. False when that was the last one, or failed. A zone that gets no area is written without.
     fn header_goes_on(
         &mut self,
         slot: SegmentSlot,
@@ -89,15 +92,23 @@ impl Core {
         let part = u32::try_from(drive).expect("at most 32 members");
         let is_refused = matches!(completion.status, Status::NoAreaLeft | Status::InvalidZoneOperation);
         let segment = self.segments.get_mut(slot);
-        let committed_blocks = segment.layout.header_blocks - MARKER_BLOCKS;
+        let header_blocks = segment.layout.header_blocks;
+        let committed_blocks = header_blocks - MARKER_BLOCKS;
         let progress = &mut segment.writer.as_mut().expect("a segment being opened").zones[drive];
         match progress.header {
-            HeaderStage::Opening if completion.status == Status::Success || is_refused => {
+            HeaderStage::Opening if is_refused => {
+                (progress.header, progress.window) = (HeaderStage::Writing, None);
+                self.write_part(slot, drive, 0..header_blocks, fx);
+                true
+            }
+            HeaderStage::Opening if completion.status == Status::Success => {
+                progress.header = HeaderStage::Marking;
+                self.write_part(slot, drive, committed_blocks..header_blocks, fx);
+                true
+            }
+            HeaderStage::Marking if completion.status == Status::Success => {
                 progress.header = HeaderStage::Writing;
-                progress.window = progress.window.filter(|_| !is_refused);
-                let mut header = self.header_of(slot);
-                write_header(self, &header, (slot, drive), fx);
-                std::mem::swap(&mut self.segments.get_mut(slot).zones, &mut header.zones);
+                self.write_part(slot, drive, 0..committed_blocks, fx);
                 true
             }
             HeaderStage::Writing if completion.status == Status::Success => {
@@ -108,21 +119,34 @@ impl Core {
                 }
                 end.is_some()
             }
-            HeaderStage::Opening | HeaderStage::Writing | HeaderStage::Committing => false,
+            HeaderStage::Opening | HeaderStage::Marking | HeaderStage::Writing | HeaderStage::Committing => {
+                false
+            }
         }
     }
 
-    /// The blocks before the data region of a member's zone: the header, and in area mode what completes its granule, and
-    /// the marker.
-    pub(super) fn header_frames(&mut self, header: &SegmentHeader, drive: usize) -> Vec<Frame> {
-        let mut frames = self.frames.take_vec(header.header_blocks as usize);
-        for frame in &mut frames {
-            (frame.data, frame.oob) = ([0; BLOCK_BYTES], [0; OOB_BYTES]);
-        }
+    fn write_part(&mut self, slot: SegmentSlot, drive: usize, blocks: Range<u32>, fx: &mut Effects) {
+        let mut header = self.header_of(slot);
+        write_header(self, &header, (slot, drive), blocks, fx);
+        std::mem::swap(&mut self.segments.get_mut(slot).zones, &mut header.zones);
+    }
+
+    /// Of the blocks before the data region of a member's zone, these ones: the header, and in area mode what completes its
+    /// granule, and the marker.
+    pub(super) fn header_frames(
+        &mut self,
+        header: &SegmentHeader,
+        drive: usize,
+        blocks: Range<u32>,
+    ) -> Vec<Frame> {
+        assert!(blocks.end <= header.header_blocks, "{blocks:?} lie before the data region");
+        let mut frames = self.frames.take_vec(blocks.len());
         let member = u8::try_from(drive).expect("at most 32 members");
-        header.encode(member, &mut frames[0].data);
-        if header.mode == WriteMode::Area {
-            header.encode(member, &mut frames[header.committed_blocks() as usize].data);
+        for (offset, frame) in blocks.zip(&mut frames) {
+            (frame.data, frame.oob) = ([0; BLOCK_BYTES], [0; OOB_BYTES]);
+            if offset == 0 || header.mode == WriteMode::Area && offset == header.committed_blocks() {
+                header.encode(member, &mut frame.data);
+            }
         }
         frames
     }
@@ -145,7 +169,7 @@ pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects
             core.segments.writer_mut(slot).zones[drive].window = Some(window);
             fx.command(drive, *zone, Waiter::Header { slot, part }, Op::OpenWithArea);
         } else {
-            write_header(core, &header, (slot, drive), fx);
+            write_header(core, &header, (slot, drive), 0..header.header_blocks, fx);
         }
     }
     assert!(headers_pending > 0);
@@ -153,15 +177,17 @@ pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects
     core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
 }
 
-/// Writes the header of a zone, with what completes its granule in area mode, and the marker.
+/// Writes these of the blocks before the data region of a zone.
 fn write_header(
     core: &mut Core,
     header: &SegmentHeader,
     (slot, drive): (SegmentSlot, usize),
+    blocks: Range<u32>,
     fx: &mut Effects,
 ) {
     let part = u32::try_from(drive).expect("at most 32 members");
-    let frames = core.header_frames(header, drive);
+    let offset = blocks.start;
+    let frames = core.header_frames(header, drive, blocks);
     core.counters.metadata_blocks_written += frames.len() as u64;
-    fx.command(drive, header.zones[drive], Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
+    fx.command(drive, header.zones[drive], Waiter::Header { slot, part }, Op::Write { offset, frames });
 }

@@ -473,7 +473,7 @@ impl MemberRebuild {
     fn begin_zone(&mut self, core: &mut Core, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
         let member = self.member;
         let mut header = core.header_of(slot);
-        let frames = core.header_frames(&header, member);
+        let frames = core.header_frames(&header, member, 0..header.header_blocks);
         let segment = core.segments.get_mut(slot);
         std::mem::swap(&mut segment.zones, &mut header.zones);
         assert!(segment.state == SegmentState::Sealed, "only sealed segments are rebuilt");

@@ -29,6 +29,8 @@ pub enum HeaderStage {
     /// The zone is being opened with an area.
     #[default]
     Opening,
+    /// The marker is being written.
+    Marking,
     /// The header is being written.
     Writing,
     /// Its granule is being committed.

@@ -3,12 +3,13 @@
 use super::device::Device;
 use super::mortal::{LastCommand, fuse_on, is_burnt, mortals};
 use super::rig::{Rig, execute, power_cycled, raid5, read_block, uuid};
-use super::shape::boxed;
+use super::shape::{Shape, boxed};
 use array::log::config::Tuning;
 use array::log::{MountError, MountReport, ReAdd, ReAddRefusal, mount, mount_with_re_add};
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Geometry, Op, Status, ZonedDevice};
 use zone::format::superblock::Superblock;
+use zone::stripe::Level;
 
 /// A member that failed in service, and a little later all comes to rest.
 fn failed(member: usize) -> Rig {
@@ -131,4 +132,24 @@ fn other_drive_taken_for_the_one_that_left() {
     let why = refusal(&rig.devices, 1);
     assert_eq!(why, ReAddRefusal::Replaced { own: uuid(1), successor: [77; 16] });
     assert!(why.to_string().contains("4d4d4d4d-4d4d-4d4d-4d4d-4d4d4d4d4d4d"), "{why}");
+}
+
+/// Where all accuse one another, the newest is believed only if it wrote what the others did: who was served apart is as good as it is.
+#[test]
+fn newest_of_drives_served_apart_believed() {
+    let mut rig = Rig::new(&Shape { level: Level::Raid6, members: 3, ..raid5() });
+    rig.write(0, 1);
+    rig.rest();
+    let devices = power_cycled(&rig.devices);
+    let serve = |members: &[usize], mount_tag: u64| {
+        let mut there = devices.clone();
+        (0..3).filter(|member| !members.contains(member)).for_each(|member| there[member] = None);
+        mount(boxed(&there), Tuning { mount_tag, ..Tuning::default() }, rig.now).map(|_| ())
+    };
+    for (member, mount_tag) in [(0, 60), (1, 61), (1, 62)] {
+        serve(&[member], mount_tag).unwrap();
+    }
+    assert_eq!(serve(&[0, 1, 2], 63), Err(MountError::SplitBrain));
+    assert_eq!(serve(&[0, 1], 64), Err(MountError::SplitBrain));
+    serve(&[1, 2], 65).unwrap();
 }

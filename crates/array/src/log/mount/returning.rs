@@ -69,9 +69,13 @@ fn judge(
     let array = array_of_most(records)?;
     let is_its = |own: &Superblock| own.array == array && usize::from(own.member) == member;
     let others: Records = records.iter().map(|found| found.clone().filter(|(own, _)| !is_its(own))).collect();
-    let mut record = speaker(&others).map_err(|error| match error {
+    let mut record = speaker(drives, &others, records, now).map_err(|error| match error {
         // Nobody is left who could have left it behind.
         MountError::NoSuperblock => refused(ReAddRefusal::NotFailed),
+        // It is the one that speaks for them.
+        MountError::SplitBrain if speaker(drives, records, records, now).is_ok() => {
+            refused(ReAddRefusal::NotFailed)
+        }
         other => other,
     })?;
     let place = find_place(records, &record, member, is_its)?;

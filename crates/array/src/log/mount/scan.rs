@@ -44,6 +44,8 @@ pub struct Zones {
     closed: BTreeSet<(usize, ZoneIndex)>,
     /// Ends of what was written in windows, committed or not, by member and zone.
     ends: BTreeMap<(usize, ZoneIndex), u32>,
+    /// Zones without an area, of drives that have such, whose first block was never written.
+    headless: BTreeSet<(usize, ZoneIndex)>,
     /// Zones that their drives finished when their windows held no data yet, by segment and member.
     finished_empty: BTreeSet<(u64, usize)>,
     /// Blocks of a zone.
@@ -61,7 +63,9 @@ impl Zones {
         let closed = find_closed(session, &descriptors, &own);
         let capacity = session.config.geometry.zone_capacity_blocks;
         let ends = windows::read_ends(session, &descriptors);
-        Ok(Zones { descriptors, own, newest, closed, ends, finished_empty: BTreeSet::new(), capacity })
+        let headless = find_headless(session, &descriptors, &own);
+        let finished_empty = BTreeSet::new();
+        Ok(Zones { descriptors, own, newest, closed, ends, headless, finished_empty, capacity })
     }
 
     /// Finds zones that their drives finished though they hold no data: of segments in area mode of which a member holds no
@@ -102,14 +106,19 @@ impl Zones {
     }
 
     /// True when nothing of a segment lies in a member's zone: the zone is empty, or has no more than a header that was torn or,
-    /// in area mode, was not committed.
+    /// in area mode, was not committed, or a marker.
     pub fn holds_nothing(&self, header: &SegmentHeader, member: usize) -> bool {
         let written = self.written(header, member);
         // Behind a commit a header is whole: one that cannot be read was damaged since.
         let has_area = self.descriptor(header, member).has_area;
         written < header.committed_blocks()
             || written == header.committed_blocks() && !has_area && self.own_header(header, member).is_none()
+            || written == header.header_blocks && self.is_headless(header, member)
             || self.lacks_marker(header, member) && !self.has_data(header)
+    }
+
+    fn is_headless(&self, header: &SegmentHeader, member: usize) -> bool {
+        self.headless.contains(&(member, header.zones[member]))
     }
 
     /// True when a member's zone of a segment in area mode has no area, and no marker either: where others hold data, a window
@@ -217,7 +226,7 @@ pub struct FoundArea {
     pub ends: Vec<u32>,
     /// Members that are there but whose zone is not of the segment, one bit each.
     pub zones_missing: u32,
-    /// True when a zone is empty, or finished without a header: nothing in slots was needed any more, or nothing was there yet.
+    /// True when a zone is empty, or has no header that was committed: nothing in slots was needed any more, or nothing was there yet.
     pub was_left: bool,
 }
 
@@ -346,6 +355,32 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
         && header.level == session.config.level.code()
 }
 
+/// Finds zones that have no header and no area, though their drives have areas: behind what was never written may lie the marker of a
+/// segment that was being made, when the drive gave the area back.
+fn find_headless(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
+) -> BTreeSet<(usize, ZoneIndex)> {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let mut headless = BTreeSet::new();
+    for (member, zones) in descriptors.iter().enumerate() {
+        let geometry = session.drives.geometry(DriveIndex::at(member));
+        if geometry.is_none_or(|geometry| geometry.areas.is_none()) {
+            continue;
+        }
+        for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
+            let may_be = !descriptor.has_area
+                && written_blocks(descriptor, capacity) > 0
+                && own[member][zone.index()].is_none();
+            if may_be && lacks_header(session, member, zone) {
+                headless.insert((member, zone));
+            }
+        }
+    }
+    headless
+}
+
 /// Finds the zones of members being rebuilt that end with their footer.
 fn find_closed(
     session: &mut Session,
@@ -466,8 +501,10 @@ fn claim_area(session: &mut Session, read: &Zones, header: SegmentHeader, scan: 
             readable.insert(member);
             *end = window_end(session, read, &header, member);
         } else {
-            was_left |=
-                descriptor.state == ZoneState::Empty || !is_own && lacks_header(session, member, zone);
+            let is_uncommitted = descriptor.has_area && descriptor.write_pointer < header.committed_blocks();
+            was_left |= descriptor.state == ZoneState::Empty
+                || is_uncommitted
+                || !is_own && lacks_header(session, member, zone);
         }
     }
     scan.areas.push(FoundArea { header, layout, readable, ends, zones_missing, was_left });

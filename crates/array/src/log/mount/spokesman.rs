@@ -9,7 +9,8 @@ use zone::format::superblock::{MemberState, Superblock};
 /// it does not touch a replacement, and the one they name another for is out. Older copies of a drive speak for nobody,
 /// and against nobody.
 ///
-/// `None` when all accuse one another: parts of the array were used apart.
+/// `None` when all accuse one another: parts of the array were used apart, or drives that were left behind speak of a time before others came
+/// back, which only their logs tell (`superblocks::speaker`).
 #[must_use]
 pub fn spokesman(records: &[&Superblock]) -> Option<Superblock> {
     let is_older = |record: &Superblock| older_copies::find(record, records.iter().copied()).is_some();

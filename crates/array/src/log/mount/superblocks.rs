@@ -79,7 +79,10 @@ pub fn assemble(
     let mut drives = DriveSet::new(devices);
     let mut records: Records = (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
     let (returning, refused) = returning::admit(&mut drives, &mut records, re_add, now)?;
-    let spoken = returning.as_ref().map_or_else(|| speaker(&records), |own| Ok(own.record.clone()));
+    let spoken = match &returning {
+        Some(own) => Ok(own.record.clone()),
+        None => speaker(&mut drives, &records, &records, now),
+    };
     let mut record = spoken.map_err(|error| match other_version(&mut drives, now) {
         Some(found) if error == MountError::NoSuperblock => MountError::Version { found },
         _ => error,
@@ -167,12 +170,23 @@ pub fn array_of_most(records: &Records) -> Result<Uuid, MountError> {
     all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)
 }
 
-/// The record that speaks for the array that most drives belong to.
-pub fn speaker(records: &Records) -> Result<Superblock, MountError> {
-    let all = || records.iter().flatten().map(|(record, _)| record);
+/// The record that speaks for the array that most drives belong to, of these records. Where all of them accuse one another, those
+/// are not heard whom the logs of all drives there are show to be left behind.
+pub fn speaker(
+    drives: &mut DriveSet,
+    records: &Records,
+    all: &Records,
+    now: Instant,
+) -> Result<Superblock, MountError> {
     let array = array_of_most(records)?;
-    let own: Vec<&Superblock> = all().filter(|record| record.array == array).collect();
-    let Some(speaker) = spokesman(&own) else {
+    let is_own = |found: &&(Superblock, LogState)| found.0.array == array;
+    let own: Vec<&Superblock> = records.iter().flatten().filter(is_own).map(|(record, _)| record).collect();
+    let spoken = spokesman(&own).or_else(|| {
+        let mut heard = own.clone();
+        heard.retain(|record| !is_left_behind(drives, record, all, now));
+        spokesman(&heard)
+    });
+    let Some(speaker) = spoken else {
         // A drive of another array may be in the place of the one that knows.
         let foreign = records.iter().enumerate().find_map(|(place, found)| {
             let (other, _) = found.as_ref().filter(|(record, _)| record.array != array)?;
@@ -184,6 +198,17 @@ pub fn speaker(records: &Records) -> Result<Superblock, MountError> {
     let generation = own.iter().map(|record| record.generation).max().unwrap_or(speaker.generation);
     let epoch = own.iter().map(|record| record.epoch).max().unwrap_or(speaker.epoch);
     Ok(Superblock { generation, epoch, ..speaker })
+}
+
+/// True when another drive wrote the newest record of this one, too, and newer ones after it: whatever it says of others, the other one knew,
+/// and may have taken them in again since.
+fn is_left_behind(drives: &mut DriveSet, own: &Superblock, all: &Records, now: Instant) -> bool {
+    all.iter().enumerate().any(|(place, found)| {
+        let is_newer = found.as_ref().is_some_and(|(other, _)| {
+            other.array == own.array && other.member != own.member && other.version() > own.version()
+        });
+        is_newer && has_written(drives, place, own, now)
+    })
 }
 
 fn level_of(record: &Superblock) -> Result<Level, MountError> {
