@@ -47,6 +47,19 @@ impl Load {
     /// Bytes of all objects, each at the largest that it was.
     #[must_use]
     pub fn footprint(&self) -> u64 {
+        self.sizes().values().map(|bytes| u64::from(*bytes)).sum()
+    }
+
+    /// Mean bytes of the objects that a cache takes which stores none that is larger than this; 0 without any.
+    #[must_use]
+    pub fn mean_stored_bytes(&self, bytes_max: u32) -> u64 {
+        let sizes: Vec<u64> =
+            self.sizes().into_values().filter(|bytes| *bytes <= bytes_max).map(u64::from).collect();
+        sizes.iter().sum::<u64>().checked_div(sizes.len() as u64).unwrap_or(0)
+    }
+
+    /// Objects, each at the largest that it was.
+    fn sizes(&self) -> HashMap<u64, u32> {
         let mut sizes: HashMap<u64, u32> = HashMap::new();
         for ask in &self.asks {
             match sizes.entry(ask.key) {
@@ -54,7 +67,7 @@ impl Load {
                 Entry::Vacant(room) => _ = room.insert(ask.bytes),
             }
         }
-        sizes.values().map(|bytes| u64::from(*bytes)).sum()
+        sizes
     }
 
     /// Mean bytes of a request's object; 0 without requests.

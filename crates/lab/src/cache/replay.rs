@@ -181,7 +181,8 @@ impl Player {
         let config = CacheConfig { cache: [2; 16], secret: [3; 16], drives: vec![uuid] };
         cache::format(&mut drives, now, &config)?;
         let mean_bytes = load.mean_bytes();
-        let volume = mount(drives, now, wall(now), setting.options(mean_bytes))?;
+        let options = setting.options(load.mean_stored_bytes(setting.object_bytes_max()));
+        let volume = mount(drives, now, wall(now), options)?;
         let between = Nanos(mean_bytes * 1_000_000_000 / BYTES_PER_SECOND);
         Ok(Player { volume, now: Instant(10_000_000_000), between, asked: 0, replies: Vec::new() })
     }
