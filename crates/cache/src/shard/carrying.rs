@@ -72,7 +72,8 @@ impl Drive {
     /// The oldest zone of the journal, when it is in the way and few blocks would hold its entries: half of what the open zone still
     /// takes is left to clients.
     fn sparse_journal_zone(&self) -> Option<ZoneIndex> {
-        let oldest = self.journal.zones.front().filter(|_| self.journal.zones.len() > 1)?;
+        let oldest =
+            self.journal.zones.front().filter(|zone| self.journal.zones.len() > 1 && !zone.is_carried)?;
         let entries = oldest.entries?;
         let blocks = u64::from(self.zones[oldest.zone.index()].end.saturating_sub(1));
         let dense = entries.div_ceil(ENTRIES_MAX as u64);
