@@ -41,7 +41,7 @@ use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use buffer::Buffer;
 use clear::Clear;
-pub use drive::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
+pub use drive::{Drive, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
 use eviction::Sweep;
 pub use expiries::Expiries;
 pub use joining::BayRefusal;

@@ -11,7 +11,7 @@ use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{FullKey, Shape};
 use crate::policy::Stream;
 use crate::request::WallMillis;
-use crate::shard::{Drive, Expiries, Journal, JournalZone, LogPlace, Zone, ZoneUse};
+use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
@@ -389,23 +389,21 @@ impl DriveScan {
                 Contents::Kept => ZoneUse::Kept,
                 Contents::Unknown => ZoneUse::Draining,
                 Contents::LostJournal => {
-                    journals.push((
-                        0,
-                        JournalZone { zone: index, last: mounted, entries: None, is_carried: false },
-                        false,
-                    ));
+                    let entries = JournalEntries::Bound;
+                    journals.push((0, JournalZone { zone: index, last: mounted, entries }, false));
                     ZoneUse::Journal
                 }
                 Contents::Data(_) if open.contains(&Some(index)) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
                 Contents::Journal { shape: own, entries, last, lost_below, is_closed } => {
-                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0 && !is_closed;
+                    let means_the_same = *own == shape && *lost_below == 0;
+                    let takes_more = means_the_same && !scan.is_full && !is_closed;
                     unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
-                    let means_the_same = *own == shape && *lost_below == 0;
-                    let entries = means_the_same.then_some(entries.len() as u64);
-                    let zone = JournalZone { zone: index, last, entries, is_carried: false };
-                    journals.push((scan.birth, zone, takes_more));
+                    let count = entries.len() as u64;
+                    let entries =
+                        if means_the_same { JournalEntries::Movable(count) } else { JournalEntries::Bound };
+                    journals.push((scan.birth, JournalZone { zone: index, last, entries }, takes_more));
                     ZoneUse::Journal
                 }
             };

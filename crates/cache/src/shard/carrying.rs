@@ -10,12 +10,13 @@
 //! is still needed of it is written again, to the journal of the same drive. Entries keep their sequences and mean the same where they stand
 //! now, if the index tells the same keys apart.
 
-use super::drive::{Drive, JournalZone};
+use super::drive::{Drive, JournalEntries, JournalZone};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use crate::format::stamp::{Kind, Stamp};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
+use std::ops::Range;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
 /// Most blocks that are read together: what is in them is in memory.
@@ -28,8 +29,8 @@ const SPARSE: u64 = 4;
 pub struct Carry {
     /// The zone, the oldest of the journal.
     pub zone: ZoneIndex,
-    /// Next block to read.
-    next: u32,
+    /// Blocks that are to be read, those under way included.
+    unread: Range<u32>,
     is_reading: bool,
     /// Entries that were read.
     waiting: VecDeque<Entry>,
@@ -58,13 +59,12 @@ impl Carry {
 
     /// True when a block is to be written for what was read: one that it fills, or the last one.
     #[must_use]
-    pub fn wants_block(&self, end: u32) -> bool {
-        let is_read = self.next == end && !self.is_reading;
-        self.waiting.len() >= ENTRIES_MAX || is_read && !self.waiting.is_empty()
+    pub fn wants_block(&self) -> bool {
+        self.waiting.len() >= ENTRIES_MAX || self.unread.is_empty() && !self.waiting.is_empty()
     }
 
-    fn is_done(&self, end: u32) -> bool {
-        self.next == end && !self.is_reading && self.waiting.is_empty() && !self.is_writing
+    fn is_done(&self) -> bool {
+        self.unread.is_empty() && self.waiting.is_empty() && !self.is_writing
     }
 }
 
@@ -72,9 +72,8 @@ impl Drive {
     /// The oldest zone of the journal, when it is in the way and few blocks would hold its entries: half of what the open zone still
     /// takes is left to clients.
     fn sparse_journal_zone(&self) -> Option<ZoneIndex> {
-        let oldest =
-            self.journal.zones.front().filter(|zone| self.journal.zones.len() > 1 && !zone.is_carried)?;
-        let entries = oldest.entries?;
+        let oldest = self.journal.zones.front().filter(|_| self.journal.zones.len() > 1)?;
+        let JournalEntries::Movable(entries) = oldest.entries else { return None };
         let blocks = u64::from(self.zones[oldest.zone.index()].end.saturating_sub(1));
         let dense = entries.div_ceil(ENTRIES_MAX as u64);
         let has_room = (dense + 1) * 2 <= u64::from(self.journal_room());
@@ -98,23 +97,23 @@ impl Shard {
         if own.journal.carry.is_none()
             && let Some(zone) = own.sparse_journal_zone()
         {
-            let waiting = VecDeque::new();
-            own.journal.carry = Some(Carry { zone, next: 1, is_reading: false, waiting, is_writing: false });
+            let (unread, waiting) = (1..own.zones[zone.index()].end, VecDeque::new());
+            own.journal.carry = Some(Carry { zone, unread, is_reading: false, waiting, is_writing: false });
         }
         let room = own.journal_room();
         let Some(carry) = &mut own.journal.carry else { return };
-        let end = own.zones[carry.zone.index()].end;
-        let wants_room = carry.next < end || !carry.waiting.is_empty();
-        if carry.is_done(end) {
+        let wants_room = !carry.unread.is_empty() || !carry.waiting.is_empty();
+        if carry.is_done() {
             let zone = carry.zone;
             own.journal.carry = None;
             let oldest = own.oldest_journal_zone();
-            assert!(oldest.zone == zone && !oldest.is_carried, "the oldest zone is carried, once");
-            oldest.is_carried = true;
+            let is_movable = matches!(oldest.entries, JournalEntries::Movable(_));
+            assert!(oldest.zone == zone && is_movable, "the oldest zone is carried, once");
+            oldest.entries = JournalEntries::Carried;
         } else if room == 0 && wants_room && !carry.is_reading {
             // Zones of data go after all: that needs no room in the journal.
             self.leave_sparse(drive);
-        } else if !carry.is_reading && carry.next < end && carry.waiting.len() < ENTRIES_MAX {
+        } else if !carry.is_reading && !carry.unread.is_empty() && carry.waiting.len() < ENTRIES_MAX {
             self.read_journal(drive, effects);
         }
     }
@@ -123,14 +122,13 @@ impl Shard {
     fn leave_sparse(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
         own.journal.carry = None;
-        own.oldest_journal_zone().entries = None;
+        own.oldest_journal_zone().entries = JournalEntries::Bound;
     }
 
     fn read_journal(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let carry = own.journal.carry.as_mut().expect("a zone is carried");
-        let (zone, offset) = (carry.zone, carry.next);
-        let end = own.zones[zone.index()].end;
+        let (zone, Range { start: offset, end }) = (carry.zone, carry.unread.clone());
         let count = READ_BLOCKS_MAX.min(own.transfer_max).min(end - offset);
         carry.is_reading = true;
         let frames = (0..count).map(|_| self.take_frame()).collect();
@@ -147,7 +145,7 @@ impl Shard {
         // A drive that fails carries nothing any more.
         if let Some(carry) = &mut own.journal.carry {
             assert!(
-                carry.is_reading && carry.zone == zone && carry.next == offset,
+                carry.is_reading && carry.zone == zone && carry.unread.start == offset,
                 "blocks come to who reads them"
             );
             carry.is_reading = false;
@@ -164,7 +162,7 @@ impl Shard {
                 let needed = entries.filter(|entry| entry.sequence > horizon);
                 let waiting = carry.waiting.len();
                 carry.waiting.extend(needed);
-                carry.next += u32::try_from(frames.len()).expect("a transfer");
+                carry.unread.start += u32::try_from(frames.len()).expect("a transfer");
                 self.counters.entries_carried += (carry.waiting.len() - waiting) as u64;
             } else {
                 self.leave_sparse(drive);

@@ -112,10 +112,19 @@ pub struct JournalZone {
     pub zone: ZoneIndex,
     /// Sequence of its last block: no entry of it has a higher one.
     pub last: u64,
-    /// Its entries; `None` when they mean something else in another zone, or cannot be read: they stay where they are.
-    pub entries: Option<u64>,
-    /// What is needed of it stands in later zones.
-    pub is_carried: bool,
+    /// Its entries.
+    pub entries: JournalEntries,
+}
+
+/// What may become of the entries of a journal zone when it has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalEntries {
+    /// So many, which may be written again.
+    Movable(u64),
+    /// They mean something else in another zone, or cannot be read: they stay where they are.
+    Bound,
+    /// What is needed of them stands in later zones.
+    Carried,
 }
 
 /// An entry that is on its way.

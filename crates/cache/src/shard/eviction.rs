@@ -5,7 +5,7 @@
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
 //! record but the reset itself (ADR 40).
 
-use super::drive::{Zone, ZoneUse};
+use super::drive::{JournalEntries, JournalZone, Zone, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use base::units::ZoneIndex;
 use zone::device::Op as DeviceOp;
@@ -111,8 +111,8 @@ impl Shard {
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
         let is_going =
             own.count(|used| used == ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
-        let carries =
-            own.journal.carry.is_some() || own.journal.zones.front().is_some_and(|zone| zone.is_carried);
+        let is_carried = |zone: &JournalZone| zone.entries == JournalEntries::Carried;
+        let carries = own.journal.carry.is_some() || own.journal.zones.front().is_some_and(is_carried);
         if is_short && own.horizon() <= oldest_last && !is_going && !carries {
             let holds_it = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last);
             holds_it.into_iter().for_each(|zone| self.let_go(drive, zone));

@@ -4,7 +4,7 @@
 //! whoever writes what it matches waits for it.
 
 use super::carrying::Carry;
-use super::drive::{JournalZone, PendingEntry, ToldTime, ZoneUse};
+use super::drive::{JournalEntries, JournalZone, PendingEntry, ToldTime, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::{Role, ZoneHeader};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
@@ -37,10 +37,7 @@ impl Shard {
         }
         self.reset_journal_zones(drive, effects);
         let journal = &self.drives[drive].journal;
-        let carries = journal
-            .carry
-            .as_ref()
-            .is_some_and(|carry| carry.wants_block(self.drives[drive].zones[carry.zone.index()].end));
+        let carries = journal.carry.as_ref().is_some_and(Carry::wants_block);
         if journal.pending.is_empty() && !journal.wants_time && !carries || journal.is_busy() {
             return;
         }
@@ -83,7 +80,10 @@ impl Shard {
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
         let count = journal.flight.len() as u64;
         let open = journal.zones.back_mut().expect("one is open");
-        (open.last, open.entries) = (sequence, open.entries.map(|entries| entries + count));
+        open.last = sequence;
+        if let JournalEntries::Movable(entries) = &mut open.entries {
+            *entries += count;
+        }
         journal.telling = Some(ToldTime { wall: self.clocks.wall, sequence });
         journal.wants_time = false;
         let entries = journal.flight.iter().map(|pending| pending.entry).collect();
@@ -110,7 +110,7 @@ impl Shard {
         let own = &mut self.drives[drive];
         let found = &mut own.zones[zone.index()];
         (found.used, found.birth, found.end) = (ZoneUse::Journal, birth, 0);
-        own.journal.zones.push_back(JournalZone { zone, last: birth, entries: Some(0), is_carried: false });
+        own.journal.zones.push_back(JournalZone { zone, last: birth, entries: JournalEntries::Movable(0) });
         own.journal.is_open = true;
         true
     }
@@ -123,7 +123,8 @@ impl Shard {
         let keep = usize::from(own.journal.is_open || own.journal.is_busy());
         while own.journal.zones.len() > keep {
             let oldest = own.journal.zones.front().expect("there are more");
-            let (zone, goes) = (oldest.zone, oldest.last < horizon || oldest.is_carried);
+            let (zone, goes) =
+                (oldest.zone, oldest.last < horizon || oldest.entries == JournalEntries::Carried);
             if !goes || own.journal.carry.as_ref().is_some_and(Carry::is_reading) {
                 return;
             }

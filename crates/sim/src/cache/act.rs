@@ -431,11 +431,11 @@ fn spare_some(plan: &Plan, acts: &mut Vec<Act>) {
     let others = std::mem::take(acts);
     let spared = 1 + random.index(8);
     for mut act in others {
-        match &mut act {
-            Act::Set { key, .. } if *key < spared && !random.chance(1, 10) => {
-                *key = spared + random.index(KEYS - spared);
-            }
-            _ => {}
+        if let Act::Set { key, .. } = &mut act
+            && *key < spared
+            && !random.chance(1, 10)
+        {
+            *key = spared + random.index(KEYS - spared);
         }
         acts.push(act);
         for _ in 0..1 + random.below(4) {
