@@ -6,6 +6,7 @@
 //! ```
 
 use crate::engine::{Effects, Engine};
+use crate::fence::{Fence, Fenced, Refusal};
 use crate::request::{Reply, Request, Volume};
 use base::erasure::PieceSet;
 use base::frame::FramePool;
@@ -14,6 +15,7 @@ use base::units::DriveIndex;
 use zone::condition::Condition;
 use zone::device::Completion;
 use zone::drives::DriveSet;
+use zone::format::superblock::MemberState;
 
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the
 /// front end is asked again soon.
@@ -31,6 +33,7 @@ pub struct Driven<E> {
     completions: Vec<(DriveIndex, Completion)>,
     /// Members that are away for a while, as the engine knows them.
     stalled: PieceSet,
+    fence: Fence,
 }
 
 impl<E: Engine> Driven<E> {
@@ -38,9 +41,44 @@ impl<E: Engine> Driven<E> {
     #[must_use]
     pub fn new(engine: E, drives: DriveSet) -> Driven<E> {
         let (effects, completions, stalled) = (Effects::default(), Vec::new(), PieceSet::default());
-        let mut driven = Driven { engine, drives, effects, completions, stalled };
+        let fence = Fence::default();
+        let mut driven = Driven { engine, drives, effects, completions, stalled, fence };
         driven.engine.resume(&mut driven.effects);
         driven
+    }
+
+    /// From now on, another host that takes a drive is noticed (ADR 73).
+    pub fn watch_for_others(&mut self) {
+        assert!(self.engine.own_record().is_some(), "only records tell hosts apart");
+        self.fence.watch();
+    }
+
+    /// Another host that has taken a drive: nothing is carried out or answered any more.
+    #[must_use]
+    pub fn fenced(&self) -> Option<Fenced> {
+        self.fence.fenced()
+    }
+
+    /// Members that have not failed.
+    pub(crate) fn members_present(&self) -> PieceSet {
+        let members = self.engine.members().into_iter().enumerate();
+        members.filter(|(_, state)| *state != MemberState::Failed).map(|(member, _)| member).collect()
+    }
+
+    /// Another host has taken a drive: nothing is carried out or answered any more.
+    pub fn end_for_good(&mut self, fenced: Fenced) {
+        self.fence.end_for_good(fenced);
+    }
+
+    /// True while drives are looked at for another host.
+    #[must_use]
+    pub fn is_looking(&self) -> bool {
+        !self.fence.is_idle()
+    }
+
+    /// Commands that drives refused though they follow the rules as far as the engine knows, since this was asked last.
+    pub fn take_refusals(&mut self) -> Vec<Refusal> {
+        self.fence.take_refusals()
     }
 
     /// Starts work that was held back; true when there are commands for drives. Clients that are answered in this turn may
@@ -57,22 +95,38 @@ impl<E: Engine> Driven<E> {
     }
 
     fn round(&mut self, now: Instant) -> bool {
-        for command in self.effects.commands.drain(..) {
-            self.drives.submit(now, command);
+        if !self.fence.holds_all() {
+            for command in self.effects.commands.drain(..) {
+                if let Some(command) = self.fence.pass(command) {
+                    self.drives.submit(now, command);
+                }
+            }
         }
+        self.fence.begin(now, &mut self.drives);
         self.drives.poll(now, &mut self.completions);
         let stalled = self.drives.stalled();
         if std::mem::replace(&mut self.stalled, stalled) != stalled {
             self.engine.note_stalled(stalled);
         }
         let moved = !self.completions.is_empty();
-        for (drive, completion) in self.completions.drain(..) {
-            self.engine.on_completion(drive, completion, &mut self.effects);
+        for answer in self.completions.drain(..) {
+            let drive = answer.0;
+            let (own, name) = (|| self.engine.own_record(), |token| self.engine.name_of(token));
+            if let Some(completion) = self.fence.take(now, &mut self.drives, answer, own, name) {
+                self.engine.on_completion(drive, completion, &mut self.effects);
+            }
         }
         if moved {
             self.engine.settle(now, &mut self.effects);
         }
-        moved || !self.effects.commands.is_empty()
+        if self.fence.is_on() {
+            let suspects = self.fence.take_refusing().or(self.engine.take_strangers());
+            if !suspects.is_empty() {
+                self.fence.suspect(suspects.or(self.members_present()));
+            }
+            self.fence.end(now, &mut self.drives, self.engine.own_record());
+        }
+        moved || !self.fence.holds_all() && !self.effects.commands.is_empty()
     }
 
     /// True when the engine is at rest and no drive has anything to answer: engine and drives may part. One that must mount
@@ -80,7 +134,11 @@ impl<E: Engine> Driven<E> {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let is_done = self.engine.is_quiet() || self.engine.must_mount_again();
-        is_done && self.stalled.is_empty() && self.effects.commands.is_empty() && self.drives_are_idle()
+        is_done
+            && self.stalled.is_empty()
+            && self.fence.is_idle()
+            && self.effects.commands.is_empty()
+            && self.drives_are_idle()
     }
 
     /// True when no drive has anything to answer.
@@ -159,23 +217,35 @@ impl<E: Engine> Volume for Driven<E> {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        if self.has_ended() {
+            return false;
+        }
         self.engine.tick(now, &mut self.effects);
         let mut moved = true;
         for _ in 0..ROUNDS_PER_TURN {
-            moved = self.round(now) || self.on_idle(now);
+            moved = self.round(now) || !self.fence.holds_all() && self.on_idle(now);
             if !moved {
                 break;
             }
         }
-        replies.append(&mut self.effects.replies);
+        if !self.fence.holds_all() {
+            replies.append(&mut self.effects.replies);
+        }
         moved
     }
 
     fn next_deadline(&self) -> Option<Instant> {
+        if self.has_ended() {
+            return None;
+        }
         [self.engine.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
     }
 
     fn awaits_drive(&self) -> bool {
         !self.stalled.is_empty()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.fence.fenced().is_some()
     }
 }

@@ -8,6 +8,7 @@
 //! An engine has no clock, thread, file, socket or lock: it is told the time with every call. [`crate::driven::Driven`]
 //! couples any engine with its drives; the server, the simulator and the lab drive that.
 
+use crate::fence::OwnRecord;
 use crate::request::{Reply, Request};
 use base::erasure::PieceSet;
 use base::frame::FramePool;
@@ -77,6 +78,21 @@ pub trait Engine {
 
     /// Members whose drives are away for a while: what these are asked waits for them, and others are asked where that helps.
     fn note_stalled(&mut self, _stalled: PieceSet) {}
+
+    /// The engine's own superblock records, for those who may be fenced (ADR 73).
+    fn own_record(&self) -> Option<OwnRecord> {
+        None
+    }
+
+    /// Members on whose drives there was something that this engine did not put there, since this was asked last.
+    fn take_strangers(&mut self) -> PieceSet {
+        PieceSet::EMPTY
+    }
+
+    /// Says what a command is that a drive refused.
+    fn name_of(&self, _token: Token) -> &'static str {
+        "a command"
+    }
 
     /// State of every member.
     fn members(&self) -> Vec<MemberState>;

@@ -6,6 +6,7 @@
 
 pub mod driven;
 pub mod engine;
+pub mod fence;
 pub mod inplace;
 pub mod log;
 pub mod pacer;

@@ -77,6 +77,7 @@ pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};
 
 use crate::engine::{Effects, Engine};
+use crate::fence::OwnRecord;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::request::{Request, RequestOp};
@@ -106,7 +107,7 @@ use stripe::Stripes;
 use summary::Summaries;
 use sweep::stripes_per_sweep;
 use token::Waiter;
-use zone::device::{Completion, Status};
+use zone::device::{Completion, Status, Token};
 use zone::format::header::Stream;
 use zone::format::superblock::MemberState;
 use zone::rules::Zone;
@@ -326,6 +327,19 @@ impl Engine for Shard {
 
     fn note_stalled(&mut self, stalled: PieceSet) {
         self.core.membership.note_stalled(stalled);
+    }
+
+    fn own_record(&self) -> Option<OwnRecord> {
+        let record = self.core.membership.record();
+        Some(OwnRecord { array: record.array, version: record.version(), mount_tag: record.mount_tag })
+    }
+
+    fn take_strangers(&mut self) -> PieceSet {
+        std::mem::take(&mut self.core.strangers)
+    }
+
+    fn name_of(&self, token: Token) -> &'static str {
+        Waiter::from_token(token).name()
     }
 
     fn members(&self) -> Vec<MemberState> {

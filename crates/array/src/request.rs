@@ -100,6 +100,11 @@ pub trait Volume {
     fn awaits_drive(&self) -> bool {
         false
     }
+
+    /// True when nothing is answered any more, for good: whoever serves the volume ends.
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// A volume with an operator: it is served with a control socket.

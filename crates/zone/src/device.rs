@@ -263,6 +263,23 @@ impl Status {
         )
     }
 
+    /// True when a command was refused for its zone not being as its author knows it: it made a mistake, or another one writes
+    /// to the drive.
+    #[must_use]
+    #[inline]
+    pub fn contradicts_zone(self) -> bool {
+        matches!(
+            self,
+            Status::InvalidField
+                | Status::LbaOutOfRange
+                | Status::InvalidZoneOperation
+                | Status::ZoneBoundaryError
+                | Status::ZoneIsFull
+                | Status::ZoneInvalidWrite
+                | Status::InvalidZoneStateTransition
+        )
+    }
+
     /// Status code type and status code, as in NVMe Base 2.0 section 4.2.3 and ZNS 1.1 section 4.1.
     #[must_use]
     pub fn nvme_code(self) -> u16 {

@@ -100,6 +100,10 @@ impl Stripes {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
                 });
                 let zone = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];
+                // Whatever order a drive chooses, chunks fill as many slots as there are chunks.
+                if landed >= zone.landed + zone.in_flight {
+                    core.strangers.insert(drive);
+                }
                 zone.land(layout, landed, rows);
                 let has_more = !zone.waiting.is_empty();
                 if let Some(table) = &mut segment.table {
@@ -111,6 +115,9 @@ impl Stripes {
             // A zone that takes no more writes; or another error, a drive that is gone, or one that placed a chunk outside
             // its group: the drive no longer holds its part of this stripe and must not be believed.
             _ => {
+                if !refused {
+                    core.strangers.insert(drive);
+                }
                 core.write_failed(segment_slot, drive, status, fx);
                 self.lose_piece(core, slot, piece, drive);
                 None

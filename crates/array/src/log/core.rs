@@ -9,6 +9,7 @@ use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::policy::decision::Decisions;
 use crate::log::rot::DamageLog;
 use crate::log::segment::{SegmentSlot, SegmentState, SegmentTable};
+use base::erasure::PieceSet;
 use base::frame::FramePool;
 use std::collections::VecDeque;
 use zone::format::header::Stream;
@@ -57,6 +58,8 @@ pub struct Core {
     pub segments: SegmentTable,
     /// State of the members, and its record.
     pub membership: Membership,
+    /// Members on whose drives there was something that this engine did not put there.
+    pub strangers: PieceSet,
     /// The pool of all frames.
     pub frames: FramePool,
     /// Frames that the engine itself may need.

@@ -65,10 +65,12 @@ use zone::stripe::table::Packing;
 /// Blocks of the segments that are read at a time, parity included: what is known of them takes 200 MiB.
 const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
+pub(in crate::log) use assemble::EPOCH_SHIFT_SEQUENCE;
 pub use older_copies::OlderCopy;
 pub use re_add::{ReAdd, ReAddRefusal, ReAdded};
 pub use spokesman::spokesman;
 pub use superblocks::identify;
+pub(in crate::log) use superblocks::newest_version;
 
 /// Findings of a mount beside the volume itself; for status and check.
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@
 
 use crate::log::Location;
 use crate::log::core::Core;
+use crate::log::mount::EPOCH_SHIFT_SEQUENCE;
 use crate::log::segment::SegmentSlot;
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
@@ -157,8 +158,18 @@ impl Core {
         if status == Status::DeviceGone || is_hole {
             return;
         }
+        if status == Status::Success && self.is_of_later_mount(frame) {
+            self.strangers.insert(location.drive.index());
+        }
         let kind = damage_of(self, segment, location, frame, status);
         self.damage.add(place_of(location, kind));
+    }
+
+    /// True for a block that says it was written by a mount after this one.
+    fn is_of_later_mount(&self, frame: &Frame) -> bool {
+        let block = oob::Protected::from_bytes(&frame.oob);
+        let epoch = u64::from(self.membership.record().epoch);
+        block.is_some_and(|block| block.sequence >> EPOCH_SHIFT_SEQUENCE > epoch)
     }
 
     /// A scrub found a header or footer damaged.

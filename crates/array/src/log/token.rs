@@ -141,6 +141,28 @@ impl Waiter {
         Token::pack(kind, slot, part)
     }
 
+    /// Name of what it waits for.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Waiter::Chunk { .. } => "the write or append of a chunk",
+            Waiter::Header { .. } => "the write of a header",
+            Waiter::Footer { .. } => "the write of a footer",
+            Waiter::Finish { .. } => "a zone finish",
+            Waiter::Reset { .. } => "a zone reset",
+            Waiter::Flush { .. } => "a flush",
+            Waiter::Rebuild { .. } => "a write of a rebuild",
+            Waiter::Slot { .. } => "the write of a slot",
+            Waiter::Superblock { .. } => "the write of a superblock",
+            Waiter::Look { .. } => "a look at what describes the drive",
+            Waiter::Read { .. }
+            | Waiter::Load { .. }
+            | Waiter::Sweep { .. }
+            | Waiter::Scrub { .. }
+            | Waiter::Table { .. } => "a read",
+        }
+    }
+
     /// The waiter of a token.
     ///
     /// # Panics

@@ -1,9 +1,13 @@
 //! The log-structured engine with its drives, and what an operator may ask of it while it serves.
 
 use crate::driven::Driven;
+use crate::engine::Engine;
+use crate::fence::Fenced;
+use crate::log::mount::newest_version;
 use crate::log::replace::expect_blank;
 use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{ReplaceError, Shard};
+use crate::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
 use zone::device::ZonedDevice;
@@ -25,6 +29,9 @@ impl LogVolume {
         device: Box<dyn ZonedDevice>,
         uuid: Uuid,
     ) -> Result<(), ReplaceError> {
+        if self.is_looking() {
+            return Err(ReplaceError::Busy);
+        }
         let Driven { engine, drives, effects, .. } = self;
         engine.can_replace(member.index(), uuid)?;
         let has_commands = effects.commands.iter().any(|command| command.drive == member);
@@ -36,6 +43,18 @@ impl LogVolume {
         drives.replace(member, device);
         engine.replace_member(member.index(), uuid, &geometry, effects);
         Ok(())
+    }
+
+    /// Looks at once whether another host has taken a drive, before the array is mounted again.
+    pub fn look_for_others(&mut self, now: Instant) {
+        let own = self.engine.own_record().expect("this engine has records");
+        for member in self.members_present().iter() {
+            let drive = DriveIndex::at(member);
+            let newest = newest_version(&mut self.drives, member, now).filter(|found| own.is_foreign(found));
+            if let Some(found) = newest.filter(|_| !self.has_ended()) {
+                self.end_for_good(Fenced { drive, ours: own.version, theirs: found.version() });
+            }
+        }
     }
 
     /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do: zero is no limit,

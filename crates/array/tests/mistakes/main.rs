@@ -5,6 +5,7 @@
 
 mod contents;
 mod device;
+mod fencing;
 mod found;
 mod lost;
 mod media;

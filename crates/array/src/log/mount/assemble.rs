@@ -33,6 +33,7 @@ use crate::log::summary::Summaries;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::checksum::crc32c;
+use base::erasure::PieceSet;
 use base::frame::FramePool;
 use base::slab::Slab;
 use base::units::{BLOCK_BYTES, Lba, ZoneIndex};
@@ -43,7 +44,7 @@ use zone::format::header::Stream;
 use zone::format::oob::Kind;
 
 /// Sequences and segment ids start anew in each epoch, above all of earlier ones.
-const EPOCH_SHIFT_SEQUENCE: u32 = 40;
+pub const EPOCH_SHIFT_SEQUENCE: u32 = 40;
 pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
 
 /// Builds the engine.
@@ -89,6 +90,7 @@ pub fn run(
         pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
         segments: table,
         membership: Membership::new(session.record.clone(), config.code(), log_positions(session)),
+        strangers: PieceSet::EMPTY,
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
         counters: Counters::default(),

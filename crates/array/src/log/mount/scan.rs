@@ -671,11 +671,13 @@ fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
     // In area mode data begin behind a granule and the marker.
     let areas = session.config.geometry.areas;
     let header_blocks = areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks + MARKER_BLOCKS);
-    BTreeSet::from([HEADER_BLOCKS, header_blocks]).into_iter().any(|offset| {
+    let mut is_block = |offset| {
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let completion = session.drives.execute(session.now, command(member, zone, op));
         completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())
-    })
+    };
+    // What lies in the place of a header was appended after another server had emptied the zone (ADR 73): it never counted.
+    BTreeSet::from([HEADER_BLOCKS, header_blocks]).into_iter().any(&mut is_block) && !is_block(0)
 }
 
 /// True when a block says by its identity that a segment wrote it where it lies.

@@ -68,6 +68,11 @@ pub fn identify(device: Box<dyn ZonedDevice>, now: Instant) -> (Box<dyn ZonedDev
     (device, record)
 }
 
+/// The newest superblock of a drive of a set.
+pub fn newest_version(drives: &mut DriveSet, place: usize, now: Instant) -> Option<Superblock> {
+    newest_record(drives, place, now).map(|(record, _)| record)
+}
+
 /// Finds the array on the drives and puts them in order of membership. The drive of `re_add` is taken in again though it
 /// missed what the others were told.
 pub fn assemble(
