@@ -3,6 +3,7 @@
 use crate::baseline;
 use crate::bays::Bays;
 use crate::engine::{Array, Volume};
+use crate::rival::TWO_SERVERS;
 use crate::service::Service;
 use crate::tally::Failure;
 use array::engine::Engine as _;
@@ -248,9 +249,11 @@ impl AtRest<'_> {
             Problem::MemberMissing { drive }
             | Problem::MemberRebuilding { drive }
             | Problem::BlockDamaged { drive, .. }
-            | Problem::IndexMismatch { drive, .. }
-            | Problem::RecordDamaged { drive, .. }
-            | Problem::ZoneOrphaned { drive, .. } => self.service.ledger.is_blamed(drive.index()),
+            | Problem::IndexMismatch { drive, .. } => self.service.ledger.is_blamed(drive.index()),
+            Problem::RecordDamaged { drive, .. } | Problem::ZoneOrphaned { drive, .. } => {
+                let ledger = &self.service.ledger;
+                ledger.is_blamed(drive.index()) || ledger.counts().contains_key(TWO_SERVERS)
+            }
         }
     }
 }

@@ -114,6 +114,15 @@ impl Clients {
         id
     }
 
+    /// An answer of a server whose drives another one has taken, which is worth nothing. True when it says that something was written.
+    pub(crate) fn dismiss(&mut self, now: Instant, reply: &Reply) -> bool {
+        let id = reply.id.0;
+        self.rack.lock().trace.note(now, &Event::Answered(id, reply.outcome == Outcome::Done));
+        let before = self.pending.remove(&id).expect("a request is answered once");
+        let writes = matches!(before.what, What::Write { .. } | What::Flush { .. });
+        writes && reply.outcome == Outcome::Done
+    }
+
     /// The power fails: nobody is answered any more.
     pub(crate) fn forget(&mut self) {
         self.pending.clear();

@@ -506,6 +506,44 @@ impl Drive {
         completions.pop().expect("media in memory answer at once")
     }
 
+    /// Another server's command, which takes effect at once.
+    pub(crate) fn execute_at_once(
+        &mut self,
+        now: Instant,
+        command: Command,
+        trace: &mut Trace,
+    ) -> Completion {
+        let kind = self.kind_of(&command);
+        if let Op::Reset = command.op {
+            self.before_reset(command.zone);
+        }
+        let flushes = matches!(command.op, Op::Flush) && !self.flushed.is_empty();
+        let (covers, mark) =
+            if flushes { (self.ends(), Some(self.history.mark(&self.media))) } else { (Vec::new(), None) };
+        let completion = self.run(command);
+        if let Some(mark) = mark {
+            self.flushed = covers;
+            self.history.flushed(mark);
+        }
+        let event = Event {
+            what: "is told",
+            member: self.member,
+            kind,
+            zone: completion.zone.0,
+            offset: completion.offset,
+            blocks: completion.frames.len(),
+            status: completion.status.nvme_code(),
+        };
+        trace.note(now, &event);
+        completion
+    }
+
+    /// True while a zone is to be reset, or something is to be appended wherever there is room then.
+    pub(crate) fn has_irrevocable_in_flight(&self) -> bool {
+        let is_irrevocable = |command: &Command| matches!(command.op, Op::Reset | Op::Append { .. });
+        self.flight.iter().any(|flight| flight.command.as_ref().is_some_and(is_irrevocable))
+    }
+
     /// The answer to a command that a fault refuses.
     fn refuse(&mut self, command: &mut Command) -> Option<Completion> {
         let zone = command.zone;

@@ -4,7 +4,7 @@ use array::engine::Engine;
 use array::log;
 use array::log::config::ArrayConfig;
 use array::log::volume::LogVolume;
-use array::request;
+use array::request::{self, Volume as _};
 use base::erasure::ErasureCode;
 use base::units::DriveIndex;
 use baseline::config::{RaiznConfig, Tuning};
@@ -135,6 +135,15 @@ impl Volume {
         match self {
             Volume::Log(volume) => volume.is_at_rest(),
             Volume::Raizn(volume) => volume.is_at_rest(),
+        }
+    }
+
+    /// True when another server has taken the drives.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Volume::Log(volume) => volume.has_ended(),
+            Volume::Raizn(_) => false,
         }
     }
 

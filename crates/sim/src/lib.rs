@@ -38,6 +38,7 @@ mod rack;
 mod re_add;
 mod replug;
 mod requests;
+mod rival;
 mod rollback;
 pub mod run;
 pub mod scenarios;

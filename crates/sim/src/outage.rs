@@ -40,6 +40,8 @@ impl World {
         }
         self.service.clients.forget();
         self.service.ledger.end_scrub();
+        self.service.is_taken = false;
+        self.service.rack.lock().rival = None;
         true
     }
 
@@ -129,6 +131,9 @@ impl World {
                 }
                 let mut volume = LogVolume::new(shard, drives);
                 volume.drives.outlive_hiccups(true);
+                if self.service.plan.fences {
+                    volume.watch_for_others();
+                }
                 self.service.volume = Some(Volume::Log(Box::new(volume)));
                 Ok(Mounted::Done)
             }

@@ -145,6 +145,9 @@ pub struct Plan {
     /// Time for which a drive that is away is waited for; zero is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub patience_ms: u64,
+    /// The engine notices other servers that take its drives.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fences: bool,
     /// Effect of a power failure on transfers.
     pub tearing: Tearing,
     /// Several open segments for clients; one without.
@@ -212,7 +215,7 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
-                return plan.or_rebuild_by_load().or_areas().or_patient();
+                return plan.or_rebuild_by_load().or_areas().or_patient().or_fenced();
             }
         }
     }
@@ -262,6 +265,13 @@ impl Plan {
         if self.areas.is_none() && random.chance(1, 4) {
             self.patience_ms = pick(random, &[3_000, 8_000]);
         }
+        self
+    }
+
+    /// The plan, or one whose engine notices other servers.
+    fn or_fenced(mut self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6665_6e63);
+        self.fences = self.raizn.is_none() && random.chance(1, 6);
         self
     }
 
@@ -383,6 +393,7 @@ impl Plan {
             summary_rows: 0,
             stripe_tables_bytes: None,
             patience_ms: 0,
+            fences: false,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             rebuild_by_load: false,
             areas: None,

@@ -8,7 +8,7 @@ use base::time::{Instant, Nanos};
 use drive::patient::{Patient, WayBack};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zone::condition::{Condition, Loss};
-use zone::device::{Command, Completion, Geometry, Status, ZonedDevice};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
 
 /// Everything the engine cannot see.
 pub struct Rack {
@@ -18,6 +18,41 @@ pub struct Rack {
     pub power: Power,
     /// Log of what happened.
     pub trace: Trace,
+    /// Another server has taken the drives.
+    pub rival: Option<Meeting>,
+}
+
+/// What the first server heard of the other one.
+#[derive(Clone, Debug, Default)]
+pub struct Meeting {
+    /// Answer from which on it could have noticed.
+    pub refused: Option<String>,
+    /// What it did to a drive after that.
+    pub written_after: Option<String>,
+}
+
+impl Meeting {
+    /// The first server is told something.
+    fn hear(&mut self, drive: usize, completion: &Completion) {
+        let Completion { zone, status, .. } = completion;
+        if self.refused.is_none() && status.contradicts_zone() {
+            self.refused = Some(format!("drive {drive} answered {status:?} for zone {zone}"));
+        }
+    }
+
+    /// The first server asks for something.
+    fn note(&mut self, drive: usize, command: &Command) {
+        let changes = !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::SelfTest { .. });
+        if self.refused.is_some() && self.written_after.is_none() && changes {
+            let what = match command.op {
+                Op::Write { .. } | Op::Append { .. } => "a write",
+                Op::Reset => "a reset",
+                Op::Flush => "a flush",
+                _ => "a change of a zone",
+            };
+            self.written_after = Some(format!("drive {drive} is given {what} (zone {})", command.zone));
+        }
+    }
 }
 
 /// A rack that can be looked at from outside while the engine works.
@@ -107,14 +142,21 @@ impl ZonedDevice for Handle {
         if self.is_dead() {
             return self.refused.push(refused(command, Status::DeviceGone));
         }
-        let Rack { drives, power, trace } = &mut *self.rack.lock();
+        let Rack { drives, power, trace, rival } = &mut *self.rack.lock();
+        if let Some(meeting) = rival {
+            meeting.note(self.drive, &command);
+        }
         drives[self.drive].submit(now, command, power, trace);
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         completions.append(&mut self.refused);
-        let Rack { drives, power, trace } = &mut *self.rack.lock();
+        let Rack { drives, power, trace, rival } = &mut *self.rack.lock();
+        let delivered = completions.len();
         drives[self.drive].poll(now, power, trace, completions);
+        if let Some(meeting) = rival {
+            completions[delivered..].iter().for_each(|completion| meeting.hear(self.drive, completion));
+        }
     }
 
     fn next_event(&self) -> Option<Instant> {

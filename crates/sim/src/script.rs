@@ -65,6 +65,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Kill
             | Step::Rates { .. }
             | Step::Hiccup { .. }
+            | Step::Rival { .. }
     )
 }
 
@@ -107,6 +108,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.take_areas();
     author.kill();
     author.hiccup();
+    author.meet_rival();
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"
@@ -470,6 +472,25 @@ impl Author<'_> {
             while random.chance(1, 4) {
                 let member = random.index(self.plan.members);
                 self.steps.push(Step::Hiccup { member, ms, manner: Manner::Plain });
+            }
+        }
+    }
+
+    /// Another server takes the drives while this one works, which goes on for a while. Drawn from a stream of its own, where nothing
+    /// else breaks.
+    fn meet_rival(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x7269_7661);
+        let is_calm = matches!(self.theme, Theme::Calm | Theme::Power);
+        if !self.plan.fences || self.plan.areas.is_some() || !is_calm || !random.chance(3, 4) {
+            return;
+        }
+        let one_in = pick(&mut random, &[10, 40, 150]);
+        for step in std::mem::take(&mut self.steps) {
+            let is_request = matches!(step, Step::Write { .. } | Step::Trim { .. } | Step::Run { .. });
+            self.steps.push(step);
+            if is_request && random.chance(1, one_in) {
+                let (blocks, seed) = (pick(&mut random, &[0, 1, 30, 300]), random.bits() >> 32);
+                self.steps.push(Step::Rival { blocks, seed });
             }
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Service {
     pub(crate) clients: Clients,
     pub(crate) ledger: Ledger,
     pub(crate) now: Instant,
+    /// Another server has taken the drives: what this one answers means nothing any more.
+    pub(crate) is_taken: bool,
     /// Drives hang at most until then.
     pub(crate) hangs_until: Instant,
     /// Events since a client was answered.
@@ -54,15 +56,16 @@ impl Service {
             rack,
             volume: None,
             now: Instant(0),
+            is_taken: false,
             hangs_until: Instant(0),
             unanswered_events: 0,
             tally: Tally::default(),
         }
     }
 
-    /// The power is off, or about to be noticed to be.
+    /// The power is off, or about to be noticed to be; or the server has ended, for another one has its drives.
     pub(crate) fn is_dark(&self) -> bool {
-        self.volume.is_none() || self.rack.lock().power.is_off()
+        self.volume.as_ref().is_none_or(Volume::has_ended) || self.rack.lock().power.is_off()
     }
 
     /// A member has lost its volatile cache. Beside others that are lost, what no flush has covered may be gone, as when the power of all
@@ -133,6 +136,9 @@ impl Service {
             for reply in replies {
                 self.on_reply(reply)?;
             }
+            if self.is_taken {
+                self.expect_fencing()?;
+            }
             if self.is_dark() {
                 return Ok(());
             }
@@ -146,6 +152,9 @@ impl Service {
 
     fn on_reply(&mut self, mut reply: Reply) -> Result<(), Failure> {
         self.unanswered_events = 0;
+        if self.is_taken {
+            return self.on_void_reply(reply);
+        }
         match self.clients.on_reply(self.now, &reply, &self.ledger, &mut self.tally)? {
             Answered::Done => self.volume().clients_view().frames().give_many(&mut reply.frames),
             Answered::Failed => {}

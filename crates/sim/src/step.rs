@@ -10,6 +10,7 @@
 //!   rollback 1 40                        a drive is as it was 40 steps ago, power off
 //!   apart 1 40                           a drive is as if all had been copied 40 steps ago, and the copies used since
 //!   readd 1 [cut chunk+3]                a drive that was away is taken in again, in service or not
+//!   rival 30 77                          another server mounts the array, and writes 30 blocks drawn by 77; this one goes on
 //!   hiccup 1 300ms plain                 a drive is away and comes back: plain, torn (what was in flight), pulled, power (its own)
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
 //!   scrub [repair]   scrub-stop          an operator has everything read, or no more
@@ -189,6 +190,8 @@ pub enum Step {
     Die { member: usize, at: Option<At> },
     /// A drive answers nothing for a while.
     Hang { member: usize, ms: u64 },
+    /// Another server mounts the array on the same drives and writes, while this one has it.
+    Rival { blocks: u64, seed: u64 },
     /// A drive is away for a while; nobody knows what became of its commands.
     Hiccup { member: usize, ms: u64, manner: Manner },
     /// An operator marks a drive as failed.
@@ -328,6 +331,7 @@ impl fmt::Display for Step {
             Step::Replace { member } => write!(f, "replace {member}"),
             Step::Scrub { repair } => write!(f, "scrub{}", if *repair { " repair" } else { "" }),
             Step::ScrubStop => write!(f, "scrub-stop"),
+            Step::Rival { blocks, seed } => write!(f, "rival {blocks} {seed}"),
             Step::Restart => write!(f, "restart"),
             Step::Kill => write!(f, "kill"),
             Step::Rates { kib } => write!(f, "rates {kib}KiB"),
@@ -464,6 +468,7 @@ impl Words<'_> {
             "replace" => Step::Replace { member: self.number()? },
             "scrub-stop" => Step::ScrubStop,
             "restart" => Step::Restart,
+            "rival" => Step::Rival { blocks: self.number()?, seed: self.number()? },
             "kill" => Step::Kill,
             "rates" => Step::Rates { kib: self.with_unit("KiB")? },
             "scrub" => Step::Scrub { repair: self.flag("repair")? },
@@ -537,6 +542,7 @@ mod tests {
             "hang 1 30000ms",
             "hiccup 1 300ms plain",
             "hiccup 0 20ms pulled",
+            "rival 30 77",
             "fail 1",
             "replace 1",
             "scrub",

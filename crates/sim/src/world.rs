@@ -4,6 +4,7 @@
 //!   world      takes steps: who is asked, what breaks
 //!   operator, re_add    acts of an operator            checkers    what must hold at rest
 //!   outage     power goes and comes, mounts
+//!   rival      another server takes the drives
 //!   baseline   what is particular to the other engine
 //!   bays       which drive is where                    replug      drives unplugged, exchanged, replaced
 //!   service    engine, clients, drives and time        requests    what clients ask
@@ -20,6 +21,7 @@ use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
+use crate::rival::goes_on_beside_another;
 use crate::rollback::Rollbacks;
 use crate::service::Service;
 use crate::step::{Damage, Scope, Step};
@@ -50,7 +52,7 @@ impl World {
         let drives =
             (0..plan.members).map(|member| Drive::new(plan, geometry, uuid(member), member)).collect();
         let power = Power::in_recovery();
-        let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep) });
+        let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep), rival: None });
         let rack = rack.with_patience(Nanos(plan.patience_ms * 1_000_000));
         let devices = (0..plan.members).map(|member| Some(rack.device(member))).collect();
         let members: Vec<[u8; 16]> = (0..plan.members).map(uuid).collect();
@@ -92,6 +94,9 @@ impl World {
             return Ok(());
         }
         match *step {
+            _ if self.service.is_taken && !self.service.is_dark() && !goes_on_beside_another(step) => {}
+            Step::Idle if self.service.is_taken => self.service.drain()?,
+            Step::Rival { blocks, seed } => self.rival(blocks, seed)?,
             Step::Crash { at: None } => self.power_off(),
             Step::Crash { at: Some(at) } => {
                 self.ready()?;
@@ -212,7 +217,7 @@ impl World {
         }
         let layout = self.service.array.layout();
         let fault = {
-            let Rack { drives, power, trace } = &mut *self.service.rack.lock();
+            let Rack { drives, power, trace, .. } = &mut *self.service.rack.lock();
             drives[self.bays.drive_of[member]].suffer(step, self.service.now, &layout, power, trace)
         };
         assert!(!fault.is_empty(), "a fault has a name");

@@ -113,7 +113,8 @@ impl World {
         let uuid = |drive: usize| [u8::try_from(drive + 1).expect("few drives"); 16];
         let new = |drive| new_drive(plan, &latency, uuid(drive), drive);
         let drives = (0..plan.drives).map(new).collect();
-        let rack = Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing) };
+        let rack =
+            Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing), rival: None };
         let mut world = World {
             plan: plan.clone(),
             rack: SharedRack::new(rack),
@@ -369,7 +370,7 @@ impl World {
             return;
         }
         let mut rack = self.rack.lock();
-        let Rack { drives, power, trace } = &mut *rack;
+        let Rack { drives, power, trace, .. } = &mut *rack;
         trace.remark(|| format!("{act:?}"));
         match *act {
             Act::Die { at: None, .. } => drives[drive].die(),
@@ -536,7 +537,7 @@ impl World {
 
     fn go_dark(&mut self, power: bool) {
         let mut rack = self.rack.lock();
-        let Rack { drives, power: main, trace } = &mut *rack;
+        let Rack { drives, power: main, trace, .. } = &mut *rack;
         trace.remark(|| format!("the end, power {power}"));
         for drive in drives {
             if power {
