@@ -18,7 +18,7 @@ pub enum Exit {
     Usage = 2,
     /// The array lacks a drive, or one that is not yet rebuilt.
     Degraded = 3,
-    /// The command failed, or the array cannot be started.
+    /// The command failed, the array cannot be started, or another host has the drives of one that is served.
     Failed = 4,
     /// Somebody else uses the array or the drive.
     Busy = 5,
@@ -32,7 +32,7 @@ pub const TABLE: &str = "Exit codes:
   1  damage was found
   2  usage: the command line asks for something that cannot be
   3  degraded: the array lacks a drive, or one that is not yet rebuilt
-  4  failed, or the array cannot be started
+  4  failed, or the array cannot be started; of a server: another host has its drives
   5  busy: the array is being served, or a drive is in use
   6  not there: no such array, drive or server";
 

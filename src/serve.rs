@@ -1,5 +1,6 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
+mod fencing;
 mod lookout;
 mod returning;
 mod write_area;
@@ -150,6 +151,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         served.write_last_checkpoint(clock);
     }
     served.save_counters();
+    fencing::expect_not_fenced(&served.volume, &served.directory)?;
     result?;
     log::info!("stopped; everything written is on the drives");
     announced.finish();
@@ -256,13 +258,16 @@ fn recover(
         }
         write_area::expect(&shard, &set, tuning.write_area_zones)?;
         let mut volume = LogVolume::new(shard, set);
+        volume.watch_for_others();
         turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
+        fencing::expect_not_fenced(&volume, directory)?;
         if !volume.engine.must_mount_again() {
             volume.drives.outlive_hiccups(true);
             return Ok((volume, report));
         }
         log::warn!("a drive failed during recovery, which begins anew without it");
         turn_until(&mut volume, clock, LogVolume::is_at_rest);
+        fencing::expect_ours(&mut volume, clock.now(), directory)?;
         devices = volume.drives.into_inner();
     }
 }
@@ -274,7 +279,7 @@ pub fn tagged(tuning: Tuning) -> Tuning {
 
 fn turn_until(volume: &mut LogVolume, clock: WallClock, is_done: impl Fn(&LogVolume) -> bool) {
     let mut replies = Vec::new();
-    while !is_done(volume) {
+    while !is_done(volume) && !volume.has_ended() {
         if !volume.turn(clock.now(), &mut replies) {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
@@ -675,7 +680,9 @@ impl Volume for ServedArray {
             self.follow_moved();
         }
         self.now = now;
-        self.volume.turn(now, replies)
+        let is_busy = self.volume.turn(now, replies);
+        fencing::say_refusals(&mut self.volume, &self.directory);
+        is_busy
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -686,6 +693,10 @@ impl Volume for ServedArray {
 
     fn awaits_drive(&self) -> bool {
         self.volume.awaits_drive()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.volume.has_ended()
     }
 }
 

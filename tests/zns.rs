@@ -12,6 +12,7 @@ mod support;
 use base::random::Random;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use support::machine::{Machine, Parts, TOOLS};
 use support::run::{Finished, SOON, run_for, until};
@@ -131,6 +132,75 @@ fn an_array_on_nvme_drives_survives() {
     } else if is_asked_for() {
         run_inside("an_array_on_nvme_drives_survives");
     }
+}
+
+#[test]
+fn a_server_whose_drives_another_one_takes_ends() {
+    if is_inside() {
+        taken();
+    } else if is_asked_for() {
+        run_inside("a_server_whose_drives_another_one_takes_ends");
+    }
+}
+
+fn signal(server: &Server, name: &str) {
+    let sent = run_for(SOON, Command::new("kill").args([name, &server.process().to_string()]));
+    assert_eq!(sent.code(), Some(0), "{sent}");
+}
+
+/// A server that was only paused goes on after another one has mounted the array: it ends with code 4. Nodes that are made anew
+/// have no locks, as those of another host.
+fn taken() {
+    let mut random = random(73);
+    let (dir, other) = (PathBuf::from("/tmp/array"), PathBuf::from("/tmp/other"));
+    let nodes: Vec<String> = (0..4).map(|index| text(&node(index)).to_owned()).collect();
+    let made = run(&["create", text(&dir), "--drives-path", &nodes.join(",")]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let mut first = Server::serve(&dir);
+    let mut oracle = Oracle::new();
+    let writers = oracle.write(&first, &mut random);
+    let_run(Duration::from_secs(1));
+    signal(&first, "-STOP");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::copy(dir.join("array.toml"), other.join("array.toml")).unwrap();
+    for index in 0..4 {
+        let numbers = std::fs::read_to_string(format!("/sys/class/nvme-generic/ng{index}n1/dev")).unwrap();
+        let (major, minor) = numbers.trim().split_once(':').unwrap();
+        std::fs::remove_file(node(index)).unwrap();
+        std::fs::remove_file(format!("/dev/nvme{index}n1")).unwrap();
+        let made = Command::new("mknod").args([text(&node(index)), "c", major, minor]).status().unwrap();
+        assert!(made.success());
+    }
+    let second = Server::serve(&other);
+    let mut client = second.client();
+    let contents = |block: u64| vec![u8::try_from(block % 251).unwrap(); 65_536];
+    for block in 0..256 {
+        client.write(block << 16, &contents(block)).unwrap();
+    }
+    client.flush().unwrap();
+    signal(&first, "-CONT");
+    assert!(until(SOON, || first.has_ended()), "it goes on\n{}", first.log());
+    assert_eq!(first.exit_code(), Some(4), "{}", first.log());
+    let log = first.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("was taken by another server"))
+        .unwrap_or_else(|| panic!("{log}"));
+    println!("- {line}");
+    println!("- {} requests were acknowledged before", oracle.join(writers));
+    for block in 0..256 {
+        assert!(client.read(block << 16, 65_536).unwrap() == contents(block), "block {block}");
+    }
+    drop(client);
+    second.kill_9();
+    let second = Server::serve(&other);
+    let mut client = second.client();
+    for block in 0..256 {
+        assert!(client.read(block << 16, 65_536).unwrap() == contents(block), "block {block}, mounted anew");
+    }
+    drop(client);
+    second.stop();
+    println!("- the other one kept what it acknowledged, mounted anew too");
 }
 
 /// The drive passes by what is known of it. Where its QEMU loses metadata, that is found by asking as if nothing were known.

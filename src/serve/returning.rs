@@ -184,6 +184,7 @@ impl ServedArray {
     /// Mounts the array anew, with the drive, or without it where that is refused. Clients keep their frames.
     fn mount_with(&mut self, drive: u8, path: PathBuf, since: Instant) -> Result<ReAddedDrive> {
         let index = DriveIndex(drive);
+        super::fencing::expect_ours(&mut self.volume, self.returning.clock.now(), &self.directory)?;
         // What is left of it keeps its file locked.
         drop(self.volume.drives.remove(index));
         let uuid = *self.directory.file.drive[index.index()].uuid.as_bytes();

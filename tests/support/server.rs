@@ -205,6 +205,11 @@ impl Server {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Its exit code, once it has ended by itself.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().and_then(|status| status.code())
+    }
+
     /// The end of its log, for messages.
     pub fn log(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();

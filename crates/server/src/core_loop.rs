@@ -98,6 +98,9 @@ pub enum RunError {
     /// No threads for more cores.
     #[error("the threads of more cores cannot be started: {0}")]
     Cores(#[source] io::Error),
+    /// The volume answers nothing any more, and says why.
+    #[error("the volume has ended")]
+    VolumeEnded,
     /// The last flush failed: acknowledged writes may not survive a power failure.
     #[error("the volume could not be flushed before leaving")]
     FinalFlush,
@@ -189,6 +192,10 @@ impl<'a> Server<'a> {
         self.doors.open(&mut self.ring)?;
         while self.phase != Phase::Done {
             self.turn()?;
+            if self.desk.volume.has_ended() {
+                self.cut_off()?;
+                break;
+            }
             let timeout = self.time_to_wait();
             self.ring.wait(timeout)?;
         }

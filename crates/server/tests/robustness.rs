@@ -295,3 +295,20 @@ fn control_lines_are_answered() {
     let _silent = RawClient::connect_silently(&server.control_path());
     server.finish();
 }
+
+/// A volume that ends takes the server along at once: clients are cut off, and what they asked is not answered.
+#[test]
+fn a_volume_that_ends_ends_the_server() {
+    for cores in [1, 3] {
+        let server = TestServer::start(ServerConfig { cores, ..config() }, options());
+        let mut clients: Vec<RawClient> = (0..4).map(|_| RawClient::open(&server.path(), false)).collect();
+        server.shared.is_held.store(true, Relaxed);
+        clients.iter_mut().for_each(|client| client.request(READ, 0, 1, 0, 4096));
+        server.wait_for_submitted(4);
+        server.shared.has_ended.store(true, Relaxed);
+        let begin = std::time::Instant::now();
+        assert!(matches!(server.ended(), Err(server::RunError::VolumeEnded)), "{cores} cores");
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5), "at once");
+        clients.iter_mut().for_each(RawClient::assert_hung_up);
+    }
+}

@@ -253,6 +253,7 @@ fn join(
         let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match (&result, ended) {
             (Ok(()), Err(error)) => result = Err(error),
+            (Err(RunError::VolumeEnded), Err(RunError::VolumeEnded)) => {}
             (Err(_), Err(error)) => log::error!("another core's thread ended: {error}"),
             (_, Ok(())) => {}
         }

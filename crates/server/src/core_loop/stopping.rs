@@ -8,6 +8,8 @@
 //! With more cores than one, the first drains until all others have ended, each within the limits
 //! above. Those do not flush: where the first waits for its flush, they wait for the volume's last
 //! answers.
+//!
+//! When the volume has ended, there is nothing to wait for: all loops cut their clients off.
 
 use super::{RunError, Server};
 use array::request::Outcome;
@@ -151,6 +153,14 @@ impl Server<'_> {
         self.keys = keys;
     }
 
+    /// The volume answers nothing any more: clients are cut off without answers, as when the process dies.
+    pub(super) fn cut_off(&mut self) -> io::Result<()> {
+        self.phase = Phase::Done;
+        self.doors.close(&mut self.ring)?;
+        self.drop_clients();
+        Ok(())
+    }
+
     /// Waits for the kernel to be done with our buffers and says how it went.
     pub(super) fn leave(mut self) -> Result<(), RunError> {
         for _ in 0..HOMECOMING_ROUNDS_MAX {
@@ -159,6 +169,9 @@ impl Server<'_> {
             }
             self.ring.wait(Some(HOMECOMING_ROUND))?;
             self.take_completions()?;
+        }
+        if self.desk.volume.has_ended() {
+            return Err(RunError::VolumeEnded);
         }
         if self.config.cores > 1 && self.desk.is_idle() && self.ring.transfers_in_flight() == 0 {
             debug_assert_eq!(self.desk.volume.frames().frames_out(), 0, "all frames of this core are home");

@@ -102,6 +102,10 @@ impl Volume for Gated<'_> {
     fn awaits_drive(&self) -> bool {
         self.volume.awaits_drive()
     }
+
+    fn has_ended(&self) -> bool {
+        self.volume.has_ended()
+    }
 }
 
 impl Backend for Gated<'_> {

@@ -26,6 +26,8 @@ pub struct Shared {
     pub forced: AtomicU64,
     /// No request is answered while this is set.
     pub is_held: AtomicBool,
+    /// Nothing is answered any more, for good.
+    pub has_ended: AtomicBool,
     /// Reads and writes of this block fail.
     pub bad_block: AtomicU64,
     /// Frames that were out when the volume was dropped.
@@ -172,7 +174,7 @@ impl Volume for MemoryVolume {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
-        if self.shared.is_held.load(Ordering::Relaxed) {
+        if self.shared.is_held.load(Ordering::Relaxed) || self.has_ended() {
             return false;
         }
         let mut pending = std::mem::take(&mut self.pending);
@@ -194,6 +196,10 @@ impl Volume for MemoryVolume {
         let first = self.pending.iter().map(|(due, _)| *due).min();
         // While requests are held, look every millisecond whether they still are.
         if held { first.map(|due| due + Nanos(1_000_000)) } else { first }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared.has_ended.load(Ordering::Relaxed)
     }
 }
 

@@ -88,6 +88,13 @@ impl TestServer {
         });
     }
 
+    /// Waits until the server ends by itself, and returns how it ended.
+    pub fn ended(mut self) -> Result<(), RunError> {
+        let thread = self.thread.take().expect("it was not waited for");
+        wait_until(|| thread.is_finished());
+        thread.join().expect("the server must not panic")
+    }
+
     /// Stops the server and checks that every frame came home.
     pub fn finish(mut self) {
         self.stop.request();

@@ -162,6 +162,9 @@ impl Volume for Hub<'_> {
             }
         }
         self.replies = all;
+        if self.has_ended() {
+            self.lines.iter().for_each(|line| line.mailbox.close());
+        }
         for line in self.lines.iter_mut().filter(|line| !line.outgoing.is_empty()) {
             line.mailbox.post(&mut line.outgoing);
         }
@@ -174,6 +177,10 @@ impl Volume for Hub<'_> {
 
     fn awaits_drive(&self) -> bool {
         self.gated.awaits_drive()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.gated.has_ended()
     }
 }
 

@@ -20,12 +20,17 @@ pub(super) struct Mailbox<T> {
 struct Tray<T> {
     letters: Vec<T>,
     reader_sleeps: bool,
+    /// No letter comes any more.
+    is_closed: bool,
 }
 
 impl<T> Mailbox<T> {
     pub(super) fn new() -> io::Result<Mailbox<T>> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Mailbox { tray: Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false }), bell })
+        Ok(Mailbox {
+            tray: Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false, is_closed: false }),
+            bell,
+        })
     }
 
     /// Puts all of `letters` behind those that are there.
@@ -56,6 +61,17 @@ impl<T> Mailbox<T> {
         let mut tray = self.tray();
         tray.reader_sleeps = tray.letters.is_empty();
         tray.reader_sleeps
+    }
+
+    /// No letter comes any more: the reader is woken to see that.
+    pub(super) fn close(&self) {
+        self.tray().is_closed = true;
+        self.ring();
+    }
+
+    /// True when no letter comes any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.tray().is_closed
     }
 
     /// Wakes the reader.

@@ -72,6 +72,10 @@ impl Volume for Remote {
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
+
+    fn has_ended(&self) -> bool {
+        self.replies.is_closed()
+    }
 }
 
 impl Backend for Remote {

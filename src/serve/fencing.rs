@@ -1,0 +1,37 @@
+//! Another host has taken a drive of the array that is served: the server ends, and writes nothing more (ADR 73).
+
+use crate::directory::Directory;
+use crate::exit::Exit;
+use anyhow::Result;
+use array::fence::Fenced;
+use array::log::volume::LogVolume;
+use base::time::Instant;
+use base::units::DriveIndex;
+
+/// An error when another host has taken a drive.
+pub(super) fn expect_not_fenced(volume: &LogVolume, directory: &Directory) -> Result<()> {
+    volume.fenced().map_or(Ok(()), |fenced| Err(Exit::Failed.error(in_words(&fenced, directory))))
+}
+
+/// The same, of an array at rest that is about to be mounted again: its drives are asked, for a mount takes them from whoever
+/// has them.
+pub(super) fn expect_ours(volume: &mut LogVolume, now: Instant, directory: &Directory) -> Result<()> {
+    volume.look_for_others(now);
+    expect_not_fenced(volume, directory)
+}
+
+/// Logs commands that drives refused though they follow the rules as far as this server knows, each in full.
+pub(super) fn say_refusals(volume: &mut LogVolume, directory: &Directory) {
+    for refusal in volume.take_refusals() {
+        log::error!("{refusal} ({})", path_of(refusal.drive, directory));
+    }
+}
+
+fn in_words(fenced: &Fenced, directory: &Directory) -> String {
+    format!("{} ({})", fenced, path_of(fenced.drive, directory))
+}
+
+fn path_of(drive: DriveIndex, directory: &Directory) -> String {
+    let table = directory.file.drive.get(drive.index());
+    table.map_or_else(String::new, |table| directory.path.join(&table.path).display().to_string())
+}
