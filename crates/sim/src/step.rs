@@ -190,8 +190,6 @@ pub enum Step {
     Die { member: usize, at: Option<At> },
     /// A drive answers nothing for a while.
     Hang { member: usize, ms: u64 },
-    /// Another server mounts the array on the same drives and writes, while this one has it.
-    Rival { blocks: u64, seed: u64 },
     /// A drive is away for a while; nobody knows what became of its commands.
     Hiccup { member: usize, ms: u64, manner: Manner },
     /// An operator marks a drive as failed.
@@ -228,6 +226,9 @@ pub enum Step {
     AreaTake { member: usize, seed: u64 },
     /// What a drive held in windows is gone, power off.
     AreaDrop { member: usize },
+    /// Another server mounts the array on the same drives and writes, while this one has it. The last one: where a step stands is in the
+    /// hashes of event logs.
+    Rival { blocks: u64, seed: u64 },
 }
 
 impl Step {
