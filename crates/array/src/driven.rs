@@ -238,7 +238,9 @@ impl<E: Engine> Volume for Driven<E> {
         if self.has_ended() {
             return None;
         }
-        [self.engine.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
+        // What the engine would do by then is not carried out before the look is over.
+        let by_engine = self.engine.next_deadline().filter(|_| !self.fence.holds_all());
+        [by_engine, self.drives.next_event()].into_iter().flatten().min()
     }
 
     fn awaits_drive(&self) -> bool {

@@ -19,7 +19,7 @@ use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;
-use zone::device::{Command, Completion, Op, Status, Token, ZoneState};
+use zone::device::{Command, Completion, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::superblock::{Superblock, Uuid, Version};
@@ -322,16 +322,10 @@ impl Fence {
         let Completion { token, status, zone, offset, frames, report } = completion;
         let (_, _, part) = token.unpack();
         if part == REPORT {
-            let Some(geometry) = drives.geometry(drive) else { return };
+            let Some(geometry) = drives.geometry(drive).copied() else { return };
             let blocks_max = BLOCKS_READ.min(geometry.transfer_blocks_max);
             for (zone, descriptor) in (0..).map(ZoneIndex).zip(report) {
-                // The end of a full zone is not told; what a host writes next is in the other one.
-                let end = match descriptor.state {
-                    ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => {
-                        descriptor.write_pointer
-                    }
-                    ZoneState::Empty | ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => 0,
-                };
+                let end = descriptor.written_blocks(geometry.zone_capacity_blocks);
                 let blocks = end.min(blocks_max);
                 for part in 0..if blocks > 0 { READS } else { 0 } {
                     let frames = (0..blocks).map(|_| Frame::zeroed()).collect();

@@ -211,6 +211,18 @@ pub struct ZoneDescriptor {
     pub has_area: bool,
 }
 
+impl ZoneDescriptor {
+    /// Blocks of the zone that may hold data, of a drive whose zones have so many. The write pointer of a full zone is undefined: then all.
+    #[must_use]
+    pub fn written_blocks(&self, capacity: u32) -> u32 {
+        match self.state {
+            ZoneState::Empty | ZoneState::Offline => 0,
+            ZoneState::Full | ZoneState::ReadOnly => capacity,
+            ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => self.write_pointer,
+        }
+    }
+}
+
 /// Result of a command: the NVMe status (status code type and code), or what the host found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

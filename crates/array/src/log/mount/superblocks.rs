@@ -12,9 +12,7 @@ use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{
-    Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice,
-};
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::superblock::{Member, MemberState, Superblock, Uuid, Version};
@@ -384,7 +382,7 @@ fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(S
     let descriptors = drives.execute(now, report).report;
     let mut newest: Option<(Superblock, LogState)> = None;
     for (zone, descriptor) in (0..).map(ZoneIndex).zip(descriptors) {
-        let next = written_blocks(&descriptor, capacity);
+        let next = descriptor.written_blocks(capacity);
         let Some(record) = last_record(drives, place, zone, next, now) else { continue };
         if newest.as_ref().is_none_or(|(before, _)| record.generation > before.generation) {
             newest = Some((record, LogState { zone, next }));
@@ -401,7 +399,7 @@ pub fn has_written(drives: &mut DriveSet, place: usize, wanted: &Superblock, now
     let descriptors = drives.execute(now, report).report;
     let is_it = |found: &Superblock| Superblock { member: wanted.member, ..found.clone() } == *wanted;
     (0..).map(ZoneIndex).zip(descriptors).any(|(zone, descriptor)| {
-        let written = (0..written_blocks(&descriptor, capacity)).rev();
+        let written = (0..descriptor.written_blocks(capacity)).rev();
         let mut records = written.filter_map(|offset| record_at(drives, place, (zone, offset), now));
         records.find(|found| found.version() <= wanted.version()).is_some_and(|found| is_it(&found))
     })
@@ -415,15 +413,6 @@ fn other_version(drives: &mut DriveSet, now: Instant) -> Option<u32> {
         let completion = drives.execute(now, command(place, ZoneIndex(zone), op));
         Superblock::other_version(&completion.frames.first()?.data)
     })
-}
-
-/// Blocks of a zone that may hold data. The write pointer of a full zone is undefined: then all.
-pub fn written_blocks(descriptor: &ZoneDescriptor, capacity: u32) -> u32 {
-    match descriptor.state {
-        ZoneState::Empty | ZoneState::Offline => 0,
-        ZoneState::Full | ZoneState::ReadOnly => capacity,
-        ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => descriptor.write_pointer,
-    }
 }
 
 /// The last whole record before block `end` of a superblock zone: the newest of that zone, unless
