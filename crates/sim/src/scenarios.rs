@@ -163,6 +163,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "remounts",
     "reordered-completions",
     "rival-appends",
+    "rival-looks-take-time",
     "rival-mounts-only",
     "rival-zone-writes",
     "rot-data",

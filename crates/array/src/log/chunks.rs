@@ -115,9 +115,6 @@ impl Stripes {
             // A zone that takes no more writes; or another error, a drive that is gone, or one that placed a chunk outside
             // its group: the drive no longer holds its part of this stripe and must not be believed.
             _ => {
-                if !refused {
-                    core.strangers.insert(drive);
-                }
                 core.write_failed(segment_slot, drive, status, fx);
                 self.lose_piece(core, slot, piece, drive);
                 None
