@@ -20,10 +20,18 @@ pub(super) fn expect_ours(volume: &mut LogVolume, now: Instant, directory: &Dire
     expect_not_fenced(volume, directory)
 }
 
-/// Logs commands that drives refused though they follow the rules as far as this server knows, each in full.
+/// Logs commands that drives refused though they follow the rules as far as this server knows: the first of each drive and
+/// answer in full, and how many there were.
 pub(super) fn say_refusals(volume: &mut LogVolume, directory: &Directory) {
-    for refusal in volume.take_refusals() {
-        log::error!("{refusal} ({})", path_of(refusal.drive, directory));
+    let mut refusals = volume.take_refusals();
+    while let Some(first) = refusals.first().copied() {
+        let before = refusals.len();
+        refusals.retain(|refusal| (refusal.drive, refusal.status) != (first.drive, first.status));
+        let others = match before - refusals.len() - 1 {
+            0 => String::new(),
+            others => format!(", and {others} more in the same way"),
+        };
+        log::error!("{first}{others} ({})", path_of(first.drive, directory));
     }
 }
 
