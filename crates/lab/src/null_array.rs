@@ -53,5 +53,8 @@ pub fn mounted(config: &ArrayConfig, tuning: Tuning) -> Result<LogVolume> {
     let mut drives = DriveSet::new(drives.collect());
     format(&mut drives, config, &members)?;
     let (shard, drives, _) = mount(drives.into_inner(), tuning, Instant(0))?;
-    Ok(LogVolume::new(shard, drives))
+    let mut volume = LogVolume::new(shard, drives);
+    // As a server does.
+    volume.watch_for_others();
+    Ok(volume)
 }
