@@ -29,6 +29,8 @@ pub(super) fn outcome_of(result: i32) -> Outcome {
             libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::EFAULT => Outcome::NotNow,
             libc::EINTR | libc::ETIMEDOUT | libc::ECANCELED => Outcome::Unknown,
             libc::ENODEV | libc::ENXIO => Outcome::Gone,
+            // The kernel refuses what the drive would: our mistake, or zones that are not as we know them.
+            libc::EINVAL => Outcome::Answered(Status::InvalidField),
             _ => Outcome::Unexpected,
         };
     }
@@ -84,6 +86,7 @@ mod tests {
         assert_eq!(outcome_of(-libc::ENODEV), Outcome::Gone);
         assert_eq!((outcome_of(-libc::EAGAIN), outcome_of(0x0022)), (Outcome::NotNow, Outcome::NotNow));
         assert_eq!(outcome_of(0x4022), Outcome::Unexpected, "not to be asked again");
-        assert_eq!((outcome_of(-libc::EINVAL), outcome_of(0x01)), (Outcome::Unexpected, Outcome::Unexpected));
+        assert_eq!(outcome_of(-libc::EINVAL), Outcome::Answered(Status::InvalidField));
+        assert_eq!((outcome_of(-libc::EPERM), outcome_of(0x01)), (Outcome::Unexpected, Outcome::Unexpected));
     }
 }

@@ -418,7 +418,7 @@ fn a_drive_that_is_gone_answers_at_once() {
 #[test]
 fn answers_that_make_no_sense_are_no_success() {
     let mut drive = drive(Quirks::default());
-    drive.queue.results = [-libc::EINVAL, 0x4001].into();
+    drive.queue.results = [-libc::EPERM, 0x4001].into();
     assert_eq!(
         run(&mut drive, 0, Op::Read { offset: 0, frames: frames(0, 1) }).status,
         Status::UnrecoveredReadError
