@@ -322,8 +322,8 @@ impl Shard {
     /// Time at which a page leaves that is not full.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        // What is left in buffers goes nowhere without drives.
-        self.buffer.deadline().filter(|_| !self.membership.is_frozen())
+        // What is left in buffers goes nowhere without drives; what was due in the last turn waits for one, and no longer for time.
+        self.buffer.deadlines().filter(|due| *due > self.clocks.now && !self.membership.is_frozen()).min()
     }
 
     /// True when the next turn has work that waits for nobody.

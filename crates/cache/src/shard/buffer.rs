@@ -169,9 +169,9 @@ impl Buffer {
         self.objects[usize::from(namespace.0)]
     }
 
-    /// Time at which the oldest record leaves.
-    pub fn deadline(&self) -> Option<Instant> {
-        Stream::ALL.into_iter().filter_map(|stream| self.deadline_of(stream)).min()
+    /// Times at which the oldest record of each stream leaves.
+    pub fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        Stream::ALL.into_iter().filter_map(|stream| self.deadline_of(stream))
     }
 
     /// Time at which the oldest record of a stream leaves.

@@ -222,7 +222,7 @@ impl Player {
         self.now = until;
     }
 
-    /// The next time at which anything happens. What is due already waits for the drive.
+    /// The next time at which anything happens.
     fn next_event(&self) -> Option<Instant> {
         let events = [self.volume.next_event(), self.volume.next_deadline()];
         events.into_iter().flatten().filter(|next| *next > self.now).min()

@@ -438,7 +438,12 @@ impl World {
         }
         let now = self.clock.now;
         let volume = self.mounted();
-        let due = volume.next_deadline().filter(|at| *at > now);
+        let due = volume.next_deadline();
+        if let Some(due) = due.filter(|due| *due <= now) {
+            return Err(Failure::new(format!(
+                "{whom} waits, and a server would turn at once for what was due {due:?}"
+            )));
+        }
         let next = volume.next_event().into_iter().chain(due).min();
         let Some(next) = next else {
             let status = volume.status();
@@ -453,8 +458,7 @@ impl World {
         let until = self.clock.now + Nanos(nanos);
         for _ in 0..events {
             let volume = self.mounted();
-            let due = volume.next_deadline().filter(|at| *at > self.clock.now);
-            let next = volume.next_event().into_iter().chain(due).min();
+            let next = volume.next_event().into_iter().chain(volume.next_deadline()).min();
             match next {
                 Some(next) if next <= until => {
                     if !self.step("time")? {
