@@ -91,6 +91,10 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("expired-zone-and-time-not-flushed", expired_zone(1)),
         // What it takes is 900 acts long: clients store anew what is written anew, and the zone that it leaves is the last to go.
         ("copy-is-superseded-before-it-lands", Run::draw(8_458)),
+        // A header of a zone is misread once, in a mount.
+        ("header-misread-once", Run::draw(179)),
+        // A block is missing in a journal zone that is full, and others follow it.
+        ("hole-in-a-finished-journal-zone", Run::draw(4_506)),
         // A journal zone that was carried waited for its reset while a record of the members was written, and was chosen again.
         ("journal-zone-carried-twice", Run::draw(658)),
     ]

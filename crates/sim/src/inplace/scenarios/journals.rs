@@ -2,6 +2,8 @@
 
 use super::{Act, Plan, Policy, Run, plan, write};
 use crate::inplace::act::Loss;
+use array::inplace::window::Manner;
+use block::md::policy::Wish;
 use block::md::superblock::Version;
 
 /// RAID-5 of four members with a ring of so many sectors, and chunks of two rows: 48 blocks, six to a stripe.
@@ -73,6 +75,51 @@ fn failed_and_replayed() -> Vec<Act> {
     first.into_iter().chain(second).chain(last).collect()
 }
 
+/// The power fails while a batch is on its way: the tail that a superblock names may not go that far.
+fn batch_cut_off() -> Run {
+    let plan = Plan {
+        seed: 94,
+        level: 4,
+        layout: 0,
+        members: 5,
+        stripes: 19,
+        version: Version::V1_0,
+        data_offset: 0,
+        latency: 160_000,
+        is_clean: false,
+        cache_bytes: 200_000,
+        ..journaled(1029)
+    };
+    let durable = |lba| Act::Write { lba, blocks: 23, durable: true };
+    let waits = [(33_554_432, 34), (524_288, 28)].map(|(nanos, events)| Act::Wait { nanos, events });
+    Run {
+        plan,
+        acts: [durable(45), durable(68)].into_iter().chain(waits).chain([Act::Crash, Act::ReadAll]).collect(),
+    }
+}
+
+/// A member that died is replaced and rebuilt, and the array gives its journal up: all members have to know of it.
+fn policy_after_newcomer() -> Run {
+    let plan = Plan {
+        seed: 512,
+        layout: 0,
+        members: 2,
+        stripes: 31,
+        version: Version::V1_1,
+        data_offset: 226,
+        latency: 40_000,
+        has_lists: false,
+        window: Manner::Md,
+        cache_bytes: 200_000,
+        ..journaled(4099)
+    };
+    let wait = Act::Wait { nanos: 33_554_432, events: 32 };
+    Run {
+        plan,
+        acts: vec![Act::Die(0), wait, Act::Add(0), Act::Rebuild, Act::Grow(Wish::Resync), Act::ReadAll],
+    }
+}
+
 /// Writes of a new array that go on without a pause long after its resync, then a member is lost with a crash.
 fn past_the_first_resync() -> Vec<Act> {
     let steady = (0..60).flat_map(|index| [write(7 * index % 44, 1 + index % 3), events(20)]);
@@ -134,6 +181,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         runs("journal-of-an-array-that-was-never-in-sync", &is_new, 12, new),
         runs("journal-and-a-failed-write-that-is-replayed", &seeded, 1, |_| failed_and_replayed()),
         runs("journal-and-writes-past-the-first-resync", &busy, 1, |_| past_the_first_resync()),
+        ("journal-batch-under-way-is-cut-off", batch_cut_off()),
+        ("journal-given-up-after-a-newcomer", policy_after_newcomer()),
     ];
     let losses = [
         ("journal-that-dies", Loss::Dies),
