@@ -34,11 +34,10 @@ pub fn run(options: &Assemble) -> Result<Exit> {
     if let Some((one, other)) = sighting::clone_among(drives.iter().copied()) {
         return Err(sighting::clone_error(one, other));
     }
-    let record =
-        sighting::speaker(drives.iter().filter_map(|drive| drive.record.as_ref())).ok_or_else(|| {
-            Exit::Failed
-                .error("the drives accuse one another of having failed: name only those whose data you keep")
-        })?;
+    let record = sighting::speaker(drives.iter().copied()).ok_or_else(|| {
+        Exit::Failed
+            .error("the drives accuse one another of having failed: name only those whose data you keep")
+    })?;
     let array = uuid::Uuid::from_bytes(record.array);
     if let Some(other) =
         before.as_ref().filter(|before| before.file.uuid != array && !before.file.drive.is_empty())

@@ -277,7 +277,7 @@ fn lost_devices(directory: &Directory, looked: &Looked) -> Vec<DriveTable> {
 /// The superblock that speaks for an array.
 fn record_of(looked: &Looked, array: uuid::Uuid) -> Option<Superblock> {
     let own = looked.seen.iter().filter(|sighting| sighting.array() == Some(array));
-    sighting::speaker(own.filter_map(|sighting| sighting.record.as_ref()))
+    sighting::speaker(own)
 }
 
 /// Corrects the list of spares: one that is elsewhere is still the one that was named.

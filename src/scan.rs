@@ -121,8 +121,7 @@ pub fn by_array(seen: &[Sighting]) -> BTreeMap<uuid::Uuid, Vec<&Sighting>> {
 fn report_of(drives: &[&Sighting]) -> Option<ArrayReport> {
     let newest =
         || drives.iter().filter_map(|drive| drive.record.as_ref()).max_by_key(|record| record.generation);
-    let record = sighting::speaker(drives.iter().filter_map(|drive| drive.record.as_ref()))
-        .or_else(|| newest().cloned())?;
+    let record = sighting::speaker(drives.iter().copied()).or_else(|| newest().cloned())?;
     let numbered = || record.members.iter().enumerate();
     let is_here = |uuid: &[u8; 16]| drives.iter().any(|drive| drive.uuid.as_bytes() == uuid);
     let failed: Vec<usize> = numbered()

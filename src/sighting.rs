@@ -2,7 +2,7 @@
 
 use crate::array_file::{DriveKind, DriveTable};
 use crate::host::Host;
-use array::log::spokesman;
+use array::log::{log_holds, may_leave_behind, spokesman};
 use drive::any::{Kind, Peek};
 use drive::emulated::{DriveError, DriveProblem};
 use std::path::{Path, PathBuf};
@@ -103,6 +103,24 @@ impl Sighting {
         Ok(())
     }
 
+    /// True when the superblock log of the drive holds this record, as one of its own.
+    fn has_written(&self, wanted: &Superblock) -> Result<bool, DriveError> {
+        let peek = Peek::open(&self.path)?;
+        for zone in 0..SUPERBLOCK_ZONES {
+            let mut problem = None;
+            let blocks = (0..peek.written_blocks(zone)?)
+                .rev()
+                .map_while(|offset| peek.block(zone, offset).map_err(|error| problem = Some(error)).ok());
+            let holds = log_holds(blocks.filter_map(|block| Superblock::decode(&block)), wanted);
+            match problem {
+                _ if holds => return Ok(true),
+                Some(error) => return Err(error),
+                None => {}
+            }
+        }
+        Ok(false)
+    }
+
     /// Entry of the drive in `array.toml`, under this path.
     pub fn table(&self, path: PathBuf) -> DriveTable {
         DriveTable { kind: Some(self.kind), path, id: self.id.clone(), uuid: self.uuid }
@@ -181,18 +199,43 @@ pub fn clone_error(one: &Sighting, other: &Sighting) -> anyhow::Error {
     ))
 }
 
-/// The record that speaks for an array, as the engine chooses. The files of drives that were replaced may lie about still,
-/// and deny who replaced them: where nobody is left to speak, those whom the newest record names are asked alone.
-pub fn speaker<'a>(records: impl Iterator<Item = &'a Superblock>) -> Option<Superblock> {
-    let records: Vec<&Superblock> = records.collect();
+/// The record that speaks for the array of these drives, as the engine chooses.
+pub fn speaker<'a>(sightings: impl Iterator<Item = &'a Sighting>) -> Option<Superblock> {
+    let (drives, records): (Vec<&Sighting>, Vec<&Superblock>) =
+        sightings.filter_map(|sighting| Some((sighting, sighting.record.as_ref()?))).unzip();
+    speaker_of(&records, |place, wanted| {
+        drives[place].has_written(wanted).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            false
+        })
+    })
+}
+
+/// The record that speaks for the drives with these. The files of drives that were replaced may lie about still, and deny who replaced
+/// them: where nobody is left to speak, those whom the newest record names are asked alone. Of these, drives are not heard whose
+/// newest record another one wrote, too, and newer ones after it: `has_written` tells by its log whether the drive in a place has.
+fn speaker_of(
+    records: &[&Superblock],
+    has_written: impl Fn(usize, &Superblock) -> bool,
+) -> Option<Superblock> {
     let newest = *records.iter().max_by_key(|record| record.version())?;
     let uuid_in =
         |record: &Superblock, member: u8| record.members.get(usize::from(member)).map(|member| member.uuid);
-    let is_named = |record: &&Superblock| uuid_in(newest, record.member) == uuid_in(record, record.member);
-    spokesman(&records).or_else(|| {
-        let named: Vec<&Superblock> = records.into_iter().filter(is_named).collect();
-        spokesman(&named)
-    })
+    let is_named = |record: &Superblock| uuid_in(newest, record.member) == uuid_in(record, record.member);
+    let is_left_behind = |record: &Superblock| {
+        let mut others = records.iter().enumerate().filter(|(_, other)| is_named(other));
+        others.any(|(place, other)| may_leave_behind(other, record) && has_written(place, record))
+    };
+    let mut heard = records.to_vec();
+    spokesman(&heard)
+        .or_else(|| {
+            heard.retain(|record| is_named(record));
+            spokesman(&heard)
+        })
+        .or_else(|| {
+            heard.retain(|record| !is_left_behind(record));
+            spokesman(&heard)
+        })
 }
 
 #[cfg(test)]
@@ -234,7 +277,7 @@ mod tests {
         [(0, MemberState::Active), (1, MemberState::Active), (2, MemberState::Active)];
 
     fn generation_of_speaker(records: &[Superblock]) -> Option<u64> {
-        speaker(records.iter()).map(|record| record.generation)
+        speaker_of(&records.iter().collect::<Vec<_>>(), |_, _| false).map(|record| record.generation)
     }
 
     #[test]
@@ -242,7 +285,7 @@ mod tests {
         // As it was before drive 0 came back from a failure; it has settled since that all are there.
         let failed = [(0, MemberState::Failed), ALL[1], ALL[2]];
         let records = [record(0, 9, 8, ALL), record(1, 9, 8, ALL), record(2, 5, 4, failed)];
-        let speaker = speaker(records.iter()).expect("two agree");
+        let speaker = speaker_of(&records.iter().collect::<Vec<_>>(), |_, _| false).expect("two agree");
         assert_eq!((speaker.generation, speaker.members[0].state), (9, MemberState::Active));
     }
 
@@ -266,5 +309,25 @@ mod tests {
             record(2, 5, 0, [(0, MemberState::Failed), b, c]),
         ];
         assert_eq!(generation_of_speaker(&apart), None);
+    }
+
+    #[test]
+    fn drives_that_were_left_behind_are_not_heard_when_all_accuse_one_another() {
+        let failed = |member: (u8, MemberState)| (member.0, MemberState::Failed);
+        let [a, b, c] = ALL;
+        // 1 and 2 failed, 1 came back, 0 failed: 2 has not heard of 1 since.
+        let records = [
+            record(0, 7, 0, [a, b, failed(c)]),
+            record(1, 9, 0, [failed(a), b, failed(c)]),
+            record(2, 3, 0, [a, failed(b), c]),
+        ];
+        let records: Vec<&Superblock> = records.iter().collect();
+        assert_eq!(speaker_of(&records, |_, _| false), None);
+        let speaker = speaker_of(&records, |place, wanted| place == 1 && wanted.member == 2);
+        assert_eq!(
+            speaker.map(|speaker| speaker.generation),
+            Some(9),
+            "drive 1 wrote what 2 says, and more since"
+        );
     }
 }

@@ -238,6 +238,29 @@ fn a_lost_or_nonsensical_array_toml_is_assembled_anew() {
     assert_ends(&ask(&["scan", text(&dir)]), 6, &["no drive"]);
 }
 
+/// Drives 1 and 2 failed, 1 came back and was rebuilt, then 0 failed: the newest superblock of 2 still calls 1 failed.
+#[test]
+fn drives_that_were_left_behind_do_not_hinder_assembling() {
+    let scratch = Scratch::new("left-behind");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--drives", "3", "--level", "raid6", "--size", "64MiB"]);
+    server.client().write(0, &vec![7; MIB]).unwrap();
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    ask(&["drive", "fail", text(&dir), "2"]).expect("drive fail");
+    assert_ends(&ask(&["drive", "re-add", text(&dir), "1", "--wait"]), 3, &[]);
+    ask(&["drive", "fail", text(&dir), "0"]).expect("drive fail");
+    server.stop();
+    let new = scratch.join("new");
+    let drives: Vec<PathBuf> = (0..3).map(|index| drive(&dir, index)).collect();
+    let assemble = ["assemble", text(&new), text(&drives[0]), text(&drives[1]), text(&drives[2])];
+    assert_ends(&ask(&assemble), 3, &[]);
+    let state = |index: usize| status(&new)["members"][index]["state"].clone();
+    assert_eq!([state(0), state(1), state(2)], ["failed", "active", "failed"]);
+    let server = Server::serve(&new);
+    assert_sevens(&server);
+    server.stop();
+}
+
 #[test]
 fn examine_tells_what_drives_say_and_whether_they_agree() {
     let scratch = Scratch::new("examine");

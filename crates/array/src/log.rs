@@ -71,7 +71,8 @@ pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
     Compared, DamagedChunk, DamagedCopy, LostWrites, MountError, MountReport, OlderCopy, ReAdd, ReAddRefusal,
-    ReAdded, compare_checkpoint, format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
+    ReAdded, compare_checkpoint, format, identify, log_holds, may_leave_behind, mount, mount_read_only,
+    mount_with_re_add, spokesman,
 };
 pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};

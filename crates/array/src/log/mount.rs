@@ -68,7 +68,7 @@ const BATCH_BLOCKS_MAX: usize = 1 << 22;
 pub(in crate::log) use assemble::EPOCH_SHIFT_SEQUENCE;
 pub use older_copies::OlderCopy;
 pub use re_add::{ReAdd, ReAddRefusal, ReAdded};
-pub use spokesman::spokesman;
+pub use spokesman::{log_holds, may_leave_behind, spokesman};
 pub use superblocks::identify;
 pub(in crate::log) use superblocks::newest_version;
 

@@ -34,3 +34,19 @@ pub fn spokesman(records: &[&Superblock]) -> Option<Superblock> {
     }
     Some(speaker)
 }
+
+/// True when the drive of `other`, its newest record, may have left that of `own` behind: it is another member of the array, and newer. It
+/// has if its log holds that record, too: whatever `own` says of others, `other` knew, and may have taken them in again since.
+#[must_use]
+pub fn may_leave_behind(other: &Superblock, own: &Superblock) -> bool {
+    other.array == own.array && other.member != own.member && other.version() > own.version()
+}
+
+/// True when the superblock log of a drive, newest record first, holds this one, as a member of its own. Records lie there in the order of
+/// their versions.
+#[must_use]
+pub fn log_holds(mut newest_first: impl Iterator<Item = Superblock>, wanted: &Superblock) -> bool {
+    newest_first
+        .find(|found| found.version() <= wanted.version())
+        .is_some_and(|found| Superblock { member: wanted.member, ..found } == *wanted)
+}

@@ -5,7 +5,7 @@ use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
 use crate::log::mount::older_copies::{self, OlderCopy};
 use crate::log::mount::re_add::{ReAdd, ReAddRefusal};
 use crate::log::mount::returning;
-use crate::log::mount::spokesman::spokesman;
+use crate::log::mount::spokesman::{log_holds, may_leave_behind, spokesman};
 use crate::log::mount::{MountError, Session};
 use crate::log::policy::mode::common_areas;
 use base::erasure::{ErasureCode, PieceSet};
@@ -203,14 +203,11 @@ pub fn speaker(
     Ok(Superblock { generation, epoch, ..speaker })
 }
 
-/// True when another drive wrote the newest record of this one, too, and newer ones after it: whatever it says of others, the other one knew,
-/// and may have taken them in again since.
+/// True when another drive wrote the newest record of this one, too, and newer ones after it.
 fn is_left_behind(drives: &mut DriveSet, own: &Superblock, all: &Records, now: Instant) -> bool {
     all.iter().enumerate().any(|(place, found)| {
-        let is_newer = found.as_ref().is_some_and(|(other, _)| {
-            other.array == own.array && other.member != own.member && other.version() > own.version()
-        });
-        is_newer && has_written(drives, place, own, now)
+        found.as_ref().is_some_and(|(other, _)| may_leave_behind(other, own))
+            && has_written(drives, place, own, now)
     })
 }
 
@@ -391,17 +388,15 @@ fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(S
     newest
 }
 
-/// True when a drive's superblock log holds this record, as a member of its own. Records lie there in the order of their versions.
+/// True when a drive's superblock log holds this record, as a member of its own.
 pub fn has_written(drives: &mut DriveSet, place: usize, wanted: &Superblock, now: Instant) -> bool {
     let Some(geometry) = drives.geometry(DriveIndex::at(place)) else { return false };
     let capacity = geometry.zone_capacity_blocks;
     let report = command(place, ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES });
     let descriptors = drives.execute(now, report).report;
-    let is_it = |found: &Superblock| Superblock { member: wanted.member, ..found.clone() } == *wanted;
     (0..).map(ZoneIndex).zip(descriptors).any(|(zone, descriptor)| {
         let written = (0..descriptor.written_blocks(capacity)).rev();
-        let mut records = written.filter_map(|offset| record_at(drives, place, (zone, offset), now));
-        records.find(|found| found.version() <= wanted.version()).is_some_and(|found| is_it(&found))
+        log_holds(written.filter_map(|offset| record_at(drives, place, (zone, offset), now)), wanted)
     })
 }
 
