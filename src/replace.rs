@@ -1,7 +1,7 @@
 //! `zoneweave drive replace`: an empty drive takes the place of one that failed.
 //!
 //! `array.toml` is written before the superblocks: a crash between the two leaves an array that lacks the
-//! failed drive as before, and a blank file in its place.
+//! failed drive as before, and a blank file in its place: the next server has it as a spare (`roster.rs`).
 
 use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};

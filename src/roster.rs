@@ -318,6 +318,7 @@ fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) ->
     for (index, member) in record.members.iter().enumerate() {
         let uuid = uuid::Uuid::from_bytes(member.uuid);
         let mut found = looked.seen.iter().filter(|sighting| sighting.uuid == uuid);
+        let newcomer = newcomer_of(&before, looked, record, index);
         let (table, problem) = match found.next() {
             Some(sighting) => {
                 let was = before.iter().position(|table| directory.path.join(&table.path) == sighting.path);
@@ -332,11 +333,15 @@ fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) ->
                 let table = sighting.table(path);
                 (DriveTable { id: table.id.clone().or(id), ..table }, problem)
             }
-            None => not_found(&before, looked, record, index),
+            None => match &newcomer {
+                Some(newcomer) => failed_for_now(newcomer, index, uuid),
+                None => not_found(&before, looked, record, index),
+            },
         };
+        let spares = &mut directory.file.spare;
+        spares.extend(newcomer.filter(|newcomer| spares.iter().all(|spare| spare.uuid != newcomer.uuid)));
         places.push(Place {
             path: directory.path.join(&table.path),
-            // Of a failed member it may be a replacement that superblocks do not name yet.
             uuid: table.uuid,
             state: Some(member.state),
             problem,
@@ -393,6 +398,31 @@ fn not_found(
         is_needed.then(|| format!("the file is not the drive of uuid {uuid}"))
     });
     (before[listed].clone(), problem)
+}
+
+/// A blank drive that `array.toml` has in the place of one that failed, and that no superblock names: who put it there died before. It is a
+/// spare of the next server.
+fn newcomer_of(
+    before: &[DriveTable],
+    looked: &Looked,
+    record: &Superblock,
+    index: usize,
+) -> Option<DriveTable> {
+    let listed = before.get(index)?;
+    let seen = looked.listed.get(index)?.as_ref().ok()?;
+    let is_member = record.members.iter().any(|member| member.uuid == *listed.uuid.as_bytes());
+    let is_newcomer = record.members[index].state == MemberState::Failed && !is_member;
+    (is_newcomer && seen.uuid == listed.uuid && seen.record.is_none()).then(|| listed.clone())
+}
+
+/// The entry for `array.toml` of a failed drive that is not there and has a newcomer, and what is wrong with it.
+fn failed_for_now(newcomer: &DriveTable, index: usize, uuid: uuid::Uuid) -> (DriveTable, Option<String>) {
+    let problem =
+        format!("it has failed; {} was to replace it and is a spare until then", newcomer.path.display());
+    (
+        DriveTable { kind: None, path: PathBuf::from(format!("drive-{index}.zns")), id: None, uuid },
+        Some(problem),
+    )
 }
 
 /// A path as `array.toml` has it: relative within the array's directory.

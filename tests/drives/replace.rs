@@ -153,6 +153,44 @@ fn a_spare_takes_the_place_of_a_drive_that_fails() {
     assert_eq!(status(&dir)["spares"].as_array().unwrap().len(), 0);
 }
 
+/// `array.toml` has a spare in the place of the failed drive, and the server died before superblocks had: they are put back.
+#[test]
+fn a_spare_that_no_superblock_names_steps_in_again() {
+    for is_gone in [false, true] {
+        steps_in_again(is_gone);
+    }
+}
+
+fn steps_in_again(is_gone: bool) {
+    let scratch = Scratch::new("spare-unnamed");
+    let dir = scratch.join("array");
+    let (server, data) = full_array(&dir, 6);
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    server.stop();
+    ask(&["drive", "add-spare", text(&dir)]).expect("drive add-spare");
+    let files = ["drive-0.zns", "drive-2.zns", "drive-3.zns", "spare-1.zns"];
+    for file in files {
+        std::fs::copy(dir.join(file), scratch.join(file)).unwrap();
+    }
+    let stepped_in = || status(&dir)["state"] == "clean";
+    let server = Server::serve(&dir);
+    assert!(until(SOON, stepped_in), "the spare steps in by itself\n{}", server.log());
+    server.stop();
+    for file in files {
+        std::fs::copy(scratch.join(file), dir.join(file)).unwrap();
+    }
+    if is_gone {
+        std::fs::remove_file(dir.join("drive-1.zns")).unwrap();
+    }
+    assert_eq!(status(&dir)["members"][1]["state"], "failed", "as if it had not been");
+    let server = Server::serve(&dir);
+    assert!(until(SOON, stepped_in), "it steps in again\n{}", server.log());
+    let report = status(&dir);
+    assert_eq!(report["members"][1]["path"], "spare-1.zns", "{report:#}");
+    assert_eq!(report["spares"].as_array().unwrap().len(), 0, "{report:#}");
+    assert_whole_without(&dir, server, 0, &data);
+}
+
 #[test]
 fn a_wrong_drive_is_refused_and_nothing_changes() {
     let scratch = Scratch::new("rewrong");
