@@ -124,7 +124,7 @@ impl<E: Engine> Driven<E> {
             if !suspects.is_empty() {
                 self.fence.suspect(suspects.or(self.members_present()));
             }
-            self.fence.end(now, &mut self.drives, self.engine.own_record());
+            self.fence.end(now, &mut self.drives);
         }
         moved || !self.fence.holds_all() && !self.effects.commands.is_empty()
     }

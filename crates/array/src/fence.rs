@@ -110,9 +110,10 @@ impl fmt::Display for Refusal {
 }
 
 /// What is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing; `is_on` says whether anything ever is.
+    #[default]
     Watching,
     /// Drives are looked at.
     Looking,
@@ -130,7 +131,7 @@ struct Look {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fence {
     is_on: bool,
     state: State,
@@ -143,23 +144,8 @@ pub struct Fence {
     /// Drives that refused what only another writer explains.
     refusing: PieceSet,
     /// What the look found that is not ours.
-    found: Option<(DriveIndex, Version)>,
+    found: Option<Fenced>,
     refusals: Vec<Refusal>,
-}
-
-impl Default for Fence {
-    fn default() -> Fence {
-        Fence {
-            is_on: false,
-            state: State::Watching,
-            now: Look::default(),
-            next: Look::default(),
-            pending: 0,
-            refusing: PieceSet::EMPTY,
-            found: None,
-            refusals: Vec::new(),
-        }
-    }
 }
 
 impl Fence {
@@ -264,14 +250,13 @@ impl Fence {
     }
 
     /// Ends a look whose answers have all come: lets go what was held, or nothing ever again.
-    pub fn end(&mut self, now: Instant, drives: &mut DriveSet, own: Option<OwnRecord>) {
+    pub fn end(&mut self, now: Instant, drives: &mut DriveSet) {
         if self.state != State::Looking || self.pending > 0 {
             return;
         }
         let look = std::mem::take(&mut self.now);
-        let own = own.expect("who watches has records");
         match self.found.take() {
-            Some((drive, theirs)) => self.end_for_good(Fenced { drive, ours: own.version, theirs }),
+            Some(fenced) => self.end_for_good(fenced),
             None => {
                 self.enter(State::Watching);
                 look.held.into_iter().for_each(|command| drives.submit(now, command));
@@ -340,9 +325,9 @@ impl Fence {
             Status::Stalled => self.ask(now, drives, (drive, zone), part, Op::Read { offset, frames }),
             Status::Success => {
                 let newest = frames.iter().rev().find_map(|frame| Superblock::decode(&frame.data));
-                let foreign = newest.filter(|found| own.is_some_and(|own| own.is_foreign(found)));
-                if let Some(found) = foreign {
-                    self.found = Some((drive, found.version()));
+                let own = own.expect("who watches has records");
+                if let Some(found) = newest.filter(|found| own.is_foreign(found)) {
+                    self.found = Some(Fenced { drive, ours: own.version, theirs: found.version() });
                 }
             }
             // A drive that does not tell fails as it would have.

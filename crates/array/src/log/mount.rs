@@ -70,7 +70,7 @@ pub use older_copies::OlderCopy;
 pub use re_add::{ReAdd, ReAddRefusal, ReAdded};
 pub use spokesman::{log_holds, may_leave_behind, spokesman};
 pub use superblocks::identify;
-pub(in crate::log) use superblocks::newest_version;
+pub(in crate::log) use superblocks::newest_record;
 
 /// Findings of a mount beside the volume itself; for status and check.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use crate::driven::Driven;
 use crate::engine::Engine;
 use crate::fence::Fenced;
-use crate::log::mount::newest_version;
+use crate::log::mount::newest_record;
 use crate::log::replace::expect_blank;
 use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{ReplaceError, Shard};
@@ -50,8 +50,8 @@ impl LogVolume {
         let own = self.engine.own_record().expect("this engine has records");
         for member in self.members_present().iter() {
             let drive = DriveIndex::at(member);
-            let newest = newest_version(&mut self.drives, member, now).filter(|found| own.is_foreign(found));
-            if let Some(found) = newest.filter(|_| !self.has_ended()) {
+            let newest = newest_record(&mut self.drives, member, now).map(|(record, _)| record);
+            if let Some(found) = newest.filter(|found| own.is_foreign(found) && !self.has_ended()) {
                 self.end_for_good(Fenced { drive, ours: own.version, theirs: found.version() });
             }
         }

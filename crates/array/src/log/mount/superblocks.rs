@@ -66,11 +66,6 @@ pub fn identify(device: Box<dyn ZonedDevice>, now: Instant) -> (Box<dyn ZonedDev
     (device, record)
 }
 
-/// The newest superblock of a drive of a set.
-pub fn newest_version(drives: &mut DriveSet, place: usize, now: Instant) -> Option<Superblock> {
-    newest_record(drives, place, now).map(|(record, _)| record)
-}
-
 /// Finds the array on the drives and puts them in order of membership. The drive of `re_add` is taken in again though it
 /// missed what the others were told.
 pub fn assemble(
@@ -373,7 +368,7 @@ pub fn expect_success(completion: Completion, member: usize, what: &'static str)
 }
 
 /// The newest whole record in the superblock zones of a drive.
-fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(Superblock, LogState)> {
+pub fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(Superblock, LogState)> {
     let capacity = drives.geometry(DriveIndex::at(place))?.zone_capacity_blocks;
     let report = command(place, ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES });
     let descriptors = drives.execute(now, report).report;
