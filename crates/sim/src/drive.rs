@@ -479,20 +479,25 @@ impl Drive {
             }
         }
         self.spoil(&mut completion, kind);
-        let event = Event {
-            what: "executes",
+        let event = self.event_of("executes", kind, &completion);
+        trace.note(now, &event);
+        if trace.keeps_blocks() && kind != Kind::Superblock && !self.is_of_baseline {
+            tell_blocks(trace, &event, &completion.frames);
+        }
+        self.flight[index].completion = Some(completion);
+    }
+
+    /// What became of a command, for the trace.
+    fn event_of(&self, what: &'static str, kind: Kind, completion: &Completion) -> Event {
+        Event {
+            what,
             member: self.member,
             kind,
             zone: completion.zone.0,
             offset: completion.offset,
             blocks: completion.frames.len(),
             status: completion.status.nvme_code(),
-        };
-        trace.note(now, &event);
-        if trace.keeps_blocks() && kind != Kind::Superblock && !self.is_of_baseline {
-            tell_blocks(trace, &event, &completion.frames);
         }
-        self.flight[index].completion = Some(completion);
     }
 
     /// Executes a command on the media at once.
@@ -525,15 +530,7 @@ impl Drive {
             self.flushed = covers;
             self.history.flushed(mark);
         }
-        let event = Event {
-            what: "is told",
-            member: self.member,
-            kind,
-            zone: completion.zone.0,
-            offset: completion.offset,
-            blocks: completion.frames.len(),
-            status: completion.status.nvme_code(),
-        };
+        let event = self.event_of("is told", kind, &completion);
         trace.note(now, &event);
         completion
     }
