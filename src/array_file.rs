@@ -135,6 +135,11 @@ pub struct DriveTable {
 }
 
 impl DriveTable {
+    /// Entry of a drive of which no more is known than who it is.
+    pub fn unseen(index: usize, uuid: uuid::Uuid) -> DriveTable {
+        DriveTable { kind: None, path: PathBuf::from(format!("drive-{index}.zns")), id: None, uuid }
+    }
+
     /// True of a drive that is found by its device node; without a kind, its path tells.
     pub fn is_device(&self) -> bool {
         let is_node = |path: &Path| path.starts_with("/dev") && !path.starts_with("/dev/shm");

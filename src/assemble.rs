@@ -168,8 +168,7 @@ fn file_of(
             drives.iter().find(|drive| drive.uuid == uuid).map(|drive| drive.table(within(dir, &drive.path)));
         tables.push(table.unwrap_or_else(|| {
             missing.push(index);
-            let path = format!("drive-{index}.zns").into();
-            known.cloned().unwrap_or(DriveTable { kind: None, path, id: None, uuid })
+            known.cloned().unwrap_or_else(|| DriveTable::unseen(index, uuid))
         }));
     }
     let file = ArrayFile {

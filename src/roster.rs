@@ -380,10 +380,9 @@ fn not_found(
     let by_uuid = before.iter().position(|table| table.uuid == uuid);
     let by_place = || before.get(index).filter(|table| !others(table)).map(|_| index);
     let Some(listed) = by_uuid.or_else(by_place) else {
-        let path = PathBuf::from(format!("drive-{index}.zns"));
         let problem =
             format!("array.toml has no [[drive]] for it (uuid {uuid}), and no file beside the others is it");
-        return (DriveTable { kind: None, path, id: None, uuid }, Some(problem));
+        return (DriveTable::unseen(index, uuid), Some(problem));
     };
     let problem = match &looked.listed[listed] {
         Err(error) => Some(error.problem.to_string()),
@@ -419,10 +418,7 @@ fn newcomer_of(
 fn failed_for_now(newcomer: &DriveTable, index: usize, uuid: uuid::Uuid) -> (DriveTable, Option<String>) {
     let problem =
         format!("it has failed; {} was to replace it and is a spare until then", newcomer.path.display());
-    (
-        DriveTable { kind: None, path: PathBuf::from(format!("drive-{index}.zns")), id: None, uuid },
-        Some(problem),
-    )
+    (DriveTable::unseen(index, uuid), Some(problem))
 }
 
 /// A path as `array.toml` has it: relative within the array's directory.
