@@ -7,6 +7,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// See the module.
@@ -14,23 +15,21 @@ use std::sync::{Mutex, MutexGuard};
 pub(super) struct Mailbox<T> {
     tray: Mutex<Tray<T>>,
     bell: OwnedFd,
+    /// No letter comes any more. The reader asks every turn, and takes no lock for that.
+    is_closed: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Tray<T> {
     letters: Vec<T>,
     reader_sleeps: bool,
-    /// No letter comes any more.
-    is_closed: bool,
 }
 
 impl<T> Mailbox<T> {
     pub(super) fn new() -> io::Result<Mailbox<T>> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Mailbox {
-            tray: Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false, is_closed: false }),
-            bell,
-        })
+        let tray = Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false });
+        Ok(Mailbox { tray, is_closed: AtomicBool::new(false), bell })
     }
 
     /// Puts all of `letters` behind those that are there.
@@ -65,13 +64,13 @@ impl<T> Mailbox<T> {
 
     /// No letter comes any more: the reader is woken to see that.
     pub(super) fn close(&self) {
-        self.tray().is_closed = true;
+        self.is_closed.store(true, Ordering::Release);
         self.ring();
     }
 
     /// True when no letter comes any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.tray().is_closed
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// Wakes the reader.
