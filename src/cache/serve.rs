@@ -297,6 +297,7 @@ impl Backend for Served {
             ("zones_spared", counters.zones_spared.to_string()),
             ("reinserted", counters.reinserted.to_string()),
             ("bytes_reinserted", counters.bytes_reinserted.to_string()),
+            ("recalled", counters.recalled.to_string()),
             ("zones_evicted", counters.zones_evicted.to_string()),
             ("write_amplification", ratio),
             ("drives", status.drives.to_string()),

@@ -70,6 +70,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         "bytes_written": counters.bytes_written(),
         "eviction": status.eviction.to_string(),
         "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
+        "recalled": counters.recalled,
         "write_amplification": status.write_amplification(),
         "batches": counters.batches,
         "invalidations": counters.entries,
@@ -82,7 +83,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         },
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
-            "held": admission.held_bytes, "ghost": admission.ghost_bytes, "all": status.memory_bytes(),
+            "held": admission.held_bytes, "ghost": status.ghost_bytes, "all": status.memory_bytes(),
         },
         "copies": status.copies,
         "index_slots": status.index_slots,
@@ -140,7 +141,8 @@ fn in_words(report: &Value, dir: &str) -> String {
     text += &format!("; what has expired takes {:.1} % of the flash in use\n", share * 100.0);
     text += &admission_in_words(report);
     let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
-    text += &format!("eviction  {}, {again} objects of {bytes} written anew\n", text_of(report, "eviction"));
+    text += &format!("eviction  {}, {again} objects of {bytes} written anew, ", text_of(report, "eviction"));
+    text += &format!("{} stored again soon\n", number("/recalled"));
     let part = |name: &str| human_bytes(number(&format!("/memory/{name}")));
     let (index, buffers, copies) = (part("index"), part("buffers"), part("copies"));
     text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");

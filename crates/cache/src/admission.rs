@@ -8,12 +8,11 @@
 //! them from a budget: what is left of it, and nothing else, says how large they are.
 
 mod budget;
-mod ghost;
 
+use crate::ghost::Ghost;
 use crate::hash::KeyHash;
 use base::time::Instant;
 pub use budget::Budget;
-pub use ghost::Ghost;
 use std::fmt;
 use std::str::FromStr;
 
@@ -90,7 +89,7 @@ impl Turnstile {
 pub struct Gate {
     policy: Admission,
     budget: Option<Budget>,
-    ghost: Ghost,
+    ghost: Ghost<u32>,
     first: Turnstile,
     again: Turnstile,
 }
@@ -138,12 +137,12 @@ impl Gate {
 
     /// An object is forgotten that was never on flash.
     pub fn forgets(&mut self, hash: KeyHash) {
-        self.ghost.remember(hash);
+        self.ghost.remember(hash.bits());
     }
 
     /// An object is stored: how often, as far as the ghost knows.
     pub fn visit(&mut self, hash: KeyHash) -> Visit {
-        if self.ghost.recall(hash) { Visit::Again } else { Visit::First }
+        if self.ghost.recall(hash.bits()) { Visit::Again } else { Visit::First }
     }
 
     /// Bytes of memory.

@@ -143,8 +143,13 @@ impl Shape {
     /// All that the index tells apart of a hash.
     #[must_use]
     pub fn ident(self, hash: KeyHash) -> Ident {
-        let (first, tag) = (self.first(hash), self.tag(hash));
-        Ident { bucket: first.min(self.other(first, tag)), tag }
+        self.ident_of(self.first(hash), self.tag(hash))
+    }
+
+    /// All that the index tells apart of what has this tag and lies in this bucket.
+    #[must_use]
+    pub fn ident_of(self, bucket: u64, tag: u16) -> Ident {
+        Ident { bucket: bucket.min(self.other(bucket, tag)), tag }
     }
 }
 
@@ -155,6 +160,17 @@ pub struct Ident {
     pub bucket: u64,
     /// The tag.
     pub tag: u16,
+}
+
+impl Ident {
+    /// A hash of it: all 64 bits depend on bucket and tag (the finalizer of SplitMix64).
+    #[must_use]
+    pub fn hash(self) -> u64 {
+        let joined = self.bucket << TAG_BITS_MAX | u64::from(self.tag);
+        let mixed = (joined ^ joined >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ const HEAT_AT: usize = SLOTS * SLOT_BYTES;
 const PAGE_BITS: u32 = 28;
 /// Most pages that an index can name.
 pub const PAGES_MAX: u64 = 1 << PAGE_BITS;
-const HEAT_MAX: u8 = 3;
+/// How hot an object can be.
+pub const HEAT_MAX: u8 = 3;
 
 /// Number of a page among all pages of all drives; never zero, for that is in the superblock log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,13 +214,14 @@ impl Index {
         found.map_or(0, |(place, _)| self.bucket(place.bucket).heat(place.slot))
     }
 
-    /// Tells pages that were hit, of slots in `count` buckets from `from` on; returns where to go on, `None` at the end.
-    pub fn look(&self, from: u64, count: u64, mut tell: impl FnMut(PageNumber)) -> Option<u64> {
+    /// Tells pages of objects that were hit, and how hot these are, of slots in `count` buckets from `from` on; returns where to go on, `None` at the end.
+    pub fn look(&self, from: u64, count: u64, mut tell: impl FnMut(PageNumber, u8)) -> Option<u64> {
         let end = (from + count).min(self.shape.buckets());
         for bucket in from..end {
             let found = self.bucket(bucket);
-            let warm = (0..SLOTS).filter(|slot| found.heat(*slot) > 0);
-            warm.filter_map(|slot| found.slot(slot)).for_each(|(_, page)| tell(page));
+            for slot in (0..SLOTS).filter(|slot| found.heat(*slot) > 0) {
+                found.slot(slot).into_iter().for_each(|(_, page)| tell(page, found.heat(slot)));
+            }
         }
         (end < self.shape.buckets()).then_some(end)
     }
@@ -229,13 +231,13 @@ impl Index {
         &mut self,
         from: u64,
         count: u64,
-        mut chosen: impl FnMut(PageNumber) -> bool,
+        mut chosen: impl FnMut(Ident, PageNumber) -> bool,
     ) -> Option<u64> {
         let end = (from + count).min(self.shape.buckets());
         for bucket in from..end {
             for slot in 0..SLOTS {
-                let found = self.bucket(bucket).slot(slot);
-                if found.is_some_and(|(_, page)| chosen(page)) {
+                let Some((tag, page)) = self.bucket(bucket).slot(slot) else { continue };
+                if chosen(self.shape.ident_of(bucket, tag), page) {
                     self.bucket_mut(bucket).free(slot);
                     self.used -= 1;
                 }

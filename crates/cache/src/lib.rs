@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod config;
 pub mod format;
+pub mod ghost;
 pub mod hash;
 pub mod index;
 pub mod mount;

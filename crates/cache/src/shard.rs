@@ -200,7 +200,8 @@ impl Shard {
         let Recovered { identity, options, index, drives, wall, clears, membership, entries } = recovered;
         assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
         let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0, now: Instant(0) };
-        let gate = options.gate(index.bytes());
+        let buckets = index.shape().buckets();
+        let (gate, sweep) = (options.gate(buckets), Sweep::new(options.evicted(buckets)));
         let mut shard = Shard {
             identity,
             options,
@@ -215,7 +216,7 @@ impl Shard {
             walks: Walks::default(),
             entries: BTreeMap::new(),
             membership,
-            sweep: Sweep::default(),
+            sweep,
             frames: Vec::new(),
             counters: Counters::default(),
         };
@@ -376,6 +377,12 @@ impl Shard {
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         self.buffer.bytes() - self.buffer.held_bytes()
+    }
+
+    /// Bytes of what remembers objects that are gone.
+    #[must_use]
+    pub fn ghost_bytes(&self) -> u64 {
+        self.gate.bytes() + self.sweep.ghost_bytes()
     }
 
     /// How it behaves.

@@ -53,6 +53,8 @@ pub struct Counters {
     pub reinserted: u64,
     /// Bytes of their keys and values.
     pub bytes_reinserted: u64,
+    /// Stores of objects that went with a young zone lately.
+    pub recalled: u64,
     /// Objects that found no slot.
     pub index_full: u64,
     /// Pages or records that failed their checksum, or could not be read.
@@ -120,8 +122,6 @@ pub struct AdmissionStatus {
     pub held: u64,
     /// Bytes of memory that they take.
     pub held_bytes: u64,
-    /// Bytes of memory for hashes of what was forgotten.
-    pub ghost_bytes: u64,
 }
 
 /// Status of a cache.
@@ -135,6 +135,8 @@ pub struct Status {
     pub index_bytes: u64,
     /// Slots of the index in use.
     pub index_slots: u64,
+    /// Bytes of memory for what remembers objects that were forgotten or evicted.
+    pub ghost_bytes: u64,
     /// Bytes of memory in buffers.
     pub buffer_bytes: u64,
     /// Bytes of memory that copies of objects take.
@@ -163,8 +165,8 @@ impl Status {
     /// All bytes of memory: never more than the cache was given.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let held = self.admission.held_bytes + self.admission.ghost_bytes;
-        self.index_bytes + self.buffer_bytes + self.copies_bytes + held
+        let tables = self.index_bytes + self.ghost_bytes;
+        tables + self.buffer_bytes + self.copies_bytes + self.admission.held_bytes
     }
 
     /// Part of the flash in use that expired objects take.

@@ -177,6 +177,7 @@ impl CacheVolume {
             copies: self.shard.memory().objects() as u64,
             eviction: self.shard.options().eviction,
             admission: self.shard.admission(),
+            ghost_bytes: self.shard.ghost_bytes(),
             zones,
             flash_bytes,
             expired_bytes,

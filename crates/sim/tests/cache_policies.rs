@@ -179,6 +179,32 @@ fn fifo_keeps_nothing_and_neither_does_a_share_of_nothing() {
     }
 }
 
+/// Keys that nobody reads are stored, leave with their young zones, and are stored again: from then on they are main objects, which
+/// what is stored once does not push out.
+#[test]
+fn s3fifo_keeps_what_is_stored_again_soon() {
+    let kept = |eviction| {
+        let mut client = Client::new(eviction, 25);
+        let mut cold = 0..;
+        let mut push_out = |client: &mut Client| {
+            cold.by_ref().take(COLD as usize / 2).for_each(|key: u32| client.store(format!("cold{key}")));
+        };
+        (0..HOT).for_each(|key| client.store(format!("hot{key}")));
+        push_out(&mut client);
+        assert!(!(0..HOT).any(|key| client.finds(key)), "{eviction}: zones go");
+        (0..HOT).for_each(|key| client.store(format!("hot{key}")));
+        push_out(&mut client);
+        let kept = (0..HOT).filter(|key| client.finds(*key)).count();
+        (kept, client.volume.status().counters.recalled)
+    };
+    let (found, recalled) = kept(Eviction::S3Fifo);
+    assert!(
+        found >= 30 && (30..200).contains(&recalled),
+        "{found} of {HOT} keys, {recalled} stores recalled"
+    );
+    assert_eq!(kept(Eviction::Fifo), (0, 0));
+}
+
 #[test]
 fn walks_tell_what_is_written_anew_meanwhile() {
     let mut client = Client::new(Eviction::S3Fifo, 25);

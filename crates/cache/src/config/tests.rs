@@ -4,11 +4,13 @@ use super::*;
 
 #[test]
 fn memory_that_is_asked_for_holds_the_index() {
-    for admission in [Admission::All, Admission::Second] {
+    let policies = [Eviction::S3Fifo, Eviction::Fifo];
+    let admissions = [Admission::All, Admission::Second];
+    for (admission, eviction) in admissions.into_iter().flat_map(|one| policies.map(|policy| (one, policy))) {
         for (memory_bytes, object_mean, flash_gib) in
             [(6 << 20, 1024, 1), (48 << 20, 100, 7), (1 << 30, 300, 900)]
         {
-            let options = Options { memory_bytes, object_mean, admission, ..Options::default() };
+            let options = Options { memory_bytes, object_mean, admission, eviction, ..Options::default() };
             let flash = flash_gib << 30;
             let wanted = options.buckets_wanted(flash);
             let short = options.check_memory(flash).expect_err("all of these are too little");

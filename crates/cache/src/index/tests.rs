@@ -55,7 +55,10 @@ proptest! {
                 Step::Sweep(modulus) => {
                     let mut next = Some(0);
                     while let Some(from) = next {
-                        next = index.sweep(from, 2, |page| page.0 % modulus == 0);
+                        next = index.sweep(from, 2, |ident, page| {
+                            assert!(model.contains(&(ident, page.0)), "{ident:?} has no slot for {page:?}");
+                            page.0 % modulus == 0
+                        });
                     }
                     model.retain(|(_, page)| page % modulus != 0);
                 }

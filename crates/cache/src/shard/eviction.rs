@@ -7,6 +7,10 @@
 
 use super::drive::{JournalEntries, JournalZone, Zone, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
+use crate::ghost::Ghost;
+use crate::hash::Ident;
+use crate::index::PageNumber;
+use crate::policy::Stream;
 use base::units::ZoneIndex;
 use zone::device::Op as DeviceOp;
 
@@ -15,8 +19,8 @@ const FREE_WANTED: usize = 2;
 /// Buckets that a turn sweeps.
 const SWEEP_BUCKETS: u64 = 1 << 14;
 
-/// A pass over the index that frees slots of zones that are gone.
-#[derive(Debug, Default)]
+/// A pass over the index that frees slots of zones that are gone, and what is remembered of their objects.
+#[derive(Debug)]
 pub struct Sweep {
     /// Next bucket, while one is under way.
     next: Option<u64>,
@@ -24,9 +28,26 @@ pub struct Sweep {
     zones: Vec<(usize, ZoneIndex)>,
     /// Drives that failed: their slots go, too.
     lost: bool,
+    /// Objects that went with young zones.
+    evicted: Ghost<u8>,
 }
 
 impl Sweep {
+    /// No pass is under way.
+    pub fn new(evicted: Ghost<u8>) -> Sweep {
+        Sweep { next: None, zones: Vec::new(), lost: false, evicted }
+    }
+
+    /// Bytes of memory for what is remembered.
+    pub fn ghost_bytes(&self) -> u64 {
+        self.evicted.bytes()
+    }
+
+    /// True when an object that is stored went with a young zone lately: it would have been asked for, had it stayed.
+    pub fn recalls(&mut self, ident: Ident) -> bool {
+        self.evicted.recall(ident.hash())
+    }
+
     /// True while a pass is under way or due.
     pub fn is_under_way(&self) -> bool {
         self.next.is_some() || self.lost
@@ -176,7 +197,11 @@ impl Shard {
         let found = &mut self.drives[drive].zones[zone.index()];
         assert!(found.used == ZoneUse::Resetting && found.readers == 0);
         let was_journal = found.birth == u64::MAX;
-        *found = super::Zone::new(if was_journal { ZoneUse::Free } else { ZoneUse::Sweeping });
+        *found = match was_journal {
+            true => Zone::new(ZoneUse::Free),
+            // Its stream says whether its objects are remembered.
+            false => Zone { stream: found.stream, ..Zone::new(ZoneUse::Sweeping) },
+        };
     }
 
     /// Goes on with the pass over the index, or begins one.
@@ -194,17 +219,21 @@ impl Shard {
             self.sweep.next = Some(0);
         }
         let from = self.sweep.next.expect("a pass is under way");
-        let (drives, zones) = (&self.drives, &self.sweep.zones);
-        let is_gone = |page: crate::index::PageNumber| {
+        let (drives, zones, evicted) = (&self.drives, &self.sweep.zones, &mut self.sweep.evicted);
+        let is_gone = |ident: Ident, page: PageNumber| {
             let drive =
                 drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
             let zone = ZoneIndex((page.0 - drives[drive].base) / drives[drive].capacity);
-            !drives[drive].up || zones.contains(&(drive, zone))
+            let is_evicted = zones.contains(&(drive, zone));
+            if is_evicted && drives[drive].zones[zone.index()].stream == Stream::Young.code() {
+                evicted.remember(ident.hash());
+            }
+            is_evicted || !drives[drive].up
         };
         self.sweep.next = self.index.sweep(from, SWEEP_BUCKETS, is_gone);
         if self.sweep.next.is_none() {
             for (drive, zone) in std::mem::take(&mut self.sweep.zones) {
-                self.drives[drive].zones[zone.index()].used = ZoneUse::Free;
+                self.drives[drive].zones[zone.index()] = Zone::new(ZoneUse::Free);
             }
         }
     }

@@ -65,9 +65,9 @@ impl Shard {
         }
     }
 
-    /// Most bytes that may be held: half of what index, ghost and full buffers leave of the memory.
+    /// Most bytes that may be held: half of what index, ghosts and full buffers leave of the memory.
     fn held_limit(&self) -> u64 {
-        let others = self.index.bytes() + self.gate.bytes() + self.options.buffer_bytes();
+        let others = self.index.bytes() + self.ghost_bytes() + self.options.buffer_bytes();
         self.options.memory_bytes.saturating_sub(others) / 2
     }
 
@@ -86,7 +86,6 @@ impl Shard {
             level: self.gate.level(),
             held: self.buffer.held() as u64,
             held_bytes: self.buffer.held_bytes(),
-            ghost_bytes: self.gate.bytes(),
         }
     }
 }

@@ -220,9 +220,9 @@ impl Shard {
         }
     }
 
-    /// Bytes that copies may take: what index and buffers leave of the memory.
+    /// Bytes that copies may take: what index, ghosts and buffers leave of the memory.
     pub(super) fn memory_limit(&self) -> u64 {
-        let taken = self.index.bytes() + self.gate.bytes() + self.buffer.bytes();
+        let taken = self.index.bytes() + self.ghost_bytes() + self.buffer.bytes();
         self.options.memory_bytes.saturating_sub(taken).min(self.options.copies_bytes_max)
     }
 

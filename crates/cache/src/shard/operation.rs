@@ -252,7 +252,7 @@ impl Shard {
                 self.counters.stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 let (alive, page, again, held) = (true, None, None, None);
-                let stream = self.stream_of(&object);
+                let stream = self.stream_of(ident, &object);
                 self.admit(now, Record { key, hash, ident, object, alive, page, stream, again, held });
             }
             None => self.counters.removes += 1,

@@ -7,7 +7,7 @@
 //! A slot that leads to a page says that the object there is the newest of its key at that instant: a write of a key frees all
 //! slots of its ident (ADR 40). So a record is stamped as new when its slot is found, and is a version like any other from then
 //! on. The slot of its first copy stays until the zone is reset, and a write meanwhile hides both, each on its drive. What does
-//! not fit the share of the zone, or the buffers, is not written anew.
+//! not fit the share of the zone, or the buffers, is not written anew; the hottest comes first.
 
 use super::buffer::{Again, Record};
 use super::drive::{Drive, ZoneUse};
@@ -16,12 +16,12 @@ use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Stamp};
 use crate::hash::FullKey;
-use crate::index::PageNumber;
+use crate::index::{HEAT_MAX, PageNumber};
 use crate::policy::Stream;
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::{BLOCK_BYTES, ZoneIndex};
-use std::collections::BTreeSet;
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
+use std::collections::BTreeMap;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
 /// Buckets that a turn looks at.
@@ -33,15 +33,64 @@ pub struct Collection {
     zone: ZoneIndex,
     /// Next bucket to look at; `None` when all were.
     bucket: Option<u64>,
-    /// Pages of the zone in which objects begin that were hit, and that were not read.
-    hot: BTreeSet<u32>,
-    /// Bytes that may be written anew.
-    budget: usize,
+    /// Pages of the zone in which objects begin that were hit, and that were not read: how hot the hottest are.
+    hot: BTreeMap<u32, u8>,
+    /// What may be written anew.
+    quota: Quota,
     is_reading: bool,
     /// Frames that were read, with the page of the first.
     arrived: Option<(u32, Vec<Frame>)>,
     /// A record that goes on in the page that comes next.
     partial: Option<Partial>,
+}
+
+/// The share of a victim that may be written anew, the hottest first: objects above the edge have all of it, and what they will
+/// leave, about, is for objects on the edge.
+#[derive(Clone, Copy, Debug)]
+struct Quota {
+    /// Bytes that are left.
+    left: usize,
+    /// Objects that were hit, by heat.
+    objects: [u64; HEAT_MAX as usize + 1],
+    /// Heat of which not everything fits.
+    edge: u8,
+    /// Bytes for objects of this heat.
+    edge_left: usize,
+}
+
+impl Quota {
+    fn new(bytes: usize) -> Quota {
+        Quota { left: bytes, objects: [0; HEAT_MAX as usize + 1], edge: 0, edge_left: bytes }
+    }
+
+    /// An object was hit.
+    fn note(&mut self, heat: u8) {
+        self.objects[usize::from(heat)] += 1;
+    }
+
+    /// All that was hit is known: objects take so many bytes, on the mean.
+    fn settle(&mut self, mean: u64) {
+        let above = |heat: u8| self.objects[usize::from(heat) + 1..].iter().sum::<u64>().saturating_mul(mean);
+        let left = self.left as u64;
+        // Where everything fits, objects on the edge were not hit.
+        self.edge = (0..=HEAT_MAX).find(|heat| above(*heat) <= left).expect("above the hottest is nothing");
+        self.edge_left = self.left - usize::try_from(above(self.edge)).expect("no more than a usize");
+    }
+
+    /// True when an object of this heat may be there.
+    fn wants(&self, heat: u8) -> bool {
+        heat > self.edge || heat > 0 && heat == self.edge && self.edge_left > 0
+    }
+
+    /// True when an object is written anew: its bytes are taken off.
+    fn takes(&mut self, heat: u8, bytes: usize) -> bool {
+        let fits = self.wants(heat) && bytes <= self.left && (heat > self.edge || bytes <= self.edge_left);
+        if fits {
+            self.left -= bytes;
+            self.edge_left -= if heat == self.edge { bytes } else { 0 };
+        }
+        fits
+    }
 }
 
 /// A record of which not all was read.
@@ -74,8 +123,8 @@ impl Shard {
         own.collection = Some(Collection {
             zone,
             bucket: Some(0),
-            hot: BTreeSet::new(),
-            budget: share * BLOCK_BYTES,
+            hot: BTreeMap::new(),
+            quota: Quota::new(share * BLOCK_BYTES),
             is_reading: false,
             arrived: None,
             partial: None,
@@ -98,7 +147,7 @@ impl Shard {
         }
         // Who waits for room cannot wait for this; and the journal may have taken the zone out of our hands.
         let may_go_on = self.drives[drive].has_time() && !self.membership.is_frozen();
-        if !is_collected || !may_go_on || collection.budget == 0 {
+        if !is_collected || !may_go_on || collection.quota.left == 0 {
             return self.end_collection(drive, collection.zone);
         }
         if let Some(from) = collection.bucket {
@@ -144,19 +193,26 @@ impl Shard {
     }
 
     fn look_for_hot(&self, drive: usize, collection: &mut Collection, from: u64) {
-        let (zone, hot) = (collection.zone, &mut collection.hot);
-        collection.bucket = self.index.look(from, LOOK_BUCKETS, |page| {
+        let Collection { zone, hot, quota, .. } = collection;
+        collection.bucket = self.index.look(from, LOOK_BUCKETS, |page, heat| {
             let (owner, of, offset) = self.locate(page);
-            if (owner, of) == (drive, zone) {
-                hot.insert(offset);
+            if (owner, of) == (drive, *zone) {
+                let hottest = hot.entry(offset).or_insert(heat);
+                *hottest = heat.max(*hottest);
+                quota.note(heat);
             }
         });
+        if collection.bucket.is_none() {
+            let found = &self.drives[drive].zones[zone.index()];
+            quota.settle(u64::from(found.end) * BLOCK_BYTES_U64 / found.objects().max(1));
+            hot.retain(|_, heat| quota.wants(*heat));
+        }
     }
 
     /// Reads the next pages; false when there are none.
     fn read_hot(&mut self, drive: usize, collection: &mut Collection, effects: &mut Effects) -> bool {
         let partial = collection.partial.as_ref().map(|partial| partial.next);
-        let Some(first) = partial.or(collection.hot.first().copied()) else { return false };
+        let Some(first) = partial.or(collection.hot.keys().next().copied()) else { return false };
         let own = &mut self.drives[drive];
         // Pages behind the end are on their way to a zone that was open.
         let count = own.transfer_max.min(own.zones[collection.zone.index()].end.saturating_sub(first));
@@ -235,14 +291,46 @@ impl Shard {
         let stream = Stream::Main;
         let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
         let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
-        if is_over || !fits || size > collection.budget || self.buffer.get(&record.key).is_some() {
+        let is_written = self.buffer.get(&record.key).is_some();
+        if is_over || is_written || !fits || !collection.quota.takes(heat, size) {
             return;
         }
-        collection.budget -= size;
         self.counters.reinserted += 1;
         self.counters.bytes_reinserted += size as u64;
         self.buffer.put(now, record);
         let limit = self.memory_limit();
         self.memory.shrink(limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(bytes: usize, hit: [u64; 3], mean: u64) -> Quota {
+        let mut quota = Quota::new(bytes);
+        for (heat, count) in (1..).zip(hit) {
+            (0..count).for_each(|_| quota.note(heat));
+        }
+        quota.settle(mean);
+        quota
+    }
+
+    #[test]
+    fn everything_that_was_hit_is_wanted_where_it_fits() {
+        let mut quota = settled(1000, [4, 3, 3], 100);
+        assert_eq!([0, 1, 2, 3].map(|heat| quota.wants(heat)), [false, true, true, true]);
+        let taken = (0..20).filter(|_| quota.takes(1, 100)).count();
+        assert_eq!((taken, quota.left), (10, 0), "and no more than fits");
+    }
+
+    #[test]
+    fn what_is_less_hot_gets_what_is_left() {
+        let mut quota = settled(1000, [9, 6, 3], 100);
+        assert_eq!([1, 2, 3].map(|heat| quota.wants(heat)), [true, true, true], "one of the coldest fits");
+        assert_eq!([1, 1, 2, 3].map(|heat| quota.takes(heat, 100)), [true, false, true, true]);
+        let mut full = settled(300, [9, 6, 4], 100);
+        assert_eq!([1, 2, 3].map(|heat| full.wants(heat)), [false, false, true], "not even the hottest fit");
+        assert_eq!((0..4).filter(|_| full.takes(3, 100)).count(), 3);
     }
 }

@@ -9,6 +9,7 @@ use crate::format::header::Role;
 use crate::format::page::{Packer, PageWriter, Place};
 use crate::format::record;
 use crate::format::stamp::{Kind, Stamp};
+use crate::hash::Ident;
 use crate::index::PageNumber;
 use crate::policy::Stream;
 use crate::request::Object;
@@ -56,11 +57,16 @@ impl Shard {
         streams
     }
 
-    /// The stream of an object that clients store.
-    pub(super) fn stream_of(&self, object: &Object) -> Stream {
+    /// The stream of an object that clients store. One that went with a young zone lately, and would be young again, has come twice.
+    pub(super) fn stream_of(&mut self, ident: Ident, object: &Object) -> Stream {
         let groups = self.drives.iter().filter(|drive| drive.up).map(Drive::groups).max().unwrap_or(0);
         let lives = object.expires.map(|at| at.0.saturating_sub(self.clocks.wall.0));
-        lives.map_or(Stream::Young, |lives| self.options.stream_of(lives, groups))
+        let stream = lives.map_or(Stream::Young, |lives| self.options.stream_of(lives, groups));
+        if stream != Stream::Young || !self.sweep.recalls(ident) {
+            return stream;
+        }
+        self.counters.recalled += 1;
+        Stream::Main
     }
 
     /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
@@ -74,13 +80,13 @@ impl Shard {
             || self.buffer.filling_bytes(stream) >= batch
     }
 
-    /// Of a group that has less than half a page when it is due, the objects go with those that live longer: pages that are mostly
-    /// empty cost more than what is mixed.
+    /// Of a stream that has less than half a page when it is due, the objects go with those that live longer, main objects with young
+    /// ones: pages that are mostly empty cost more than what is mixed.
     fn join_groups(&mut self, now: Instant) {
-        for group in Stream::GROUPS {
-            let is_due = self.buffer.deadline_of(group).is_some_and(|due| due <= now);
-            if is_due && self.buffer.filling_bytes(group) < BLOCK_BYTES / 2 {
-                self.buffer.join(group, group.next_longer().expect("groups end in the young stream"));
+        for stream in Stream::GROUPS.into_iter().chain([Stream::Main]) {
+            let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
+            if is_due && self.buffer.filling_bytes(stream) < BLOCK_BYTES / 2 {
+                self.buffer.join(stream, stream.next_longer().expect("all end in the young stream"));
             }
         }
     }
