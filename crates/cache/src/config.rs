@@ -88,28 +88,28 @@ impl Options {
         self.buffer_bytes() / 8 * 2
     }
 
-    /// What remembers objects that went with young zones, beside an index of so many buckets: one for each slot, where the policy
-    /// asks.
+    /// What remembers objects that went with young zones, beside an index of so many bytes: one for each slot, if memory has the
+    /// room, where the policy asks.
     #[must_use]
-    pub fn evicted(&self, buckets: u64) -> Ghost<u8> {
-        let slots = usize::try_from(buckets).expect("buckets fit memory") * SLOTS;
-        Ghost::new(if self.eviction.reinserts() { slots } else { 0 })
+    pub fn evicted(&self, index_bytes: u64) -> Ghost<u8> {
+        let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64;
+        let objects = if self.eviction.reinserts() { wanted.min(self.rest(index_bytes) / 4) } else { 0 };
+        Ghost::new(usize::try_from(objects).unwrap_or(usize::MAX))
     }
 
-    /// Bytes of a bucket, and of what remembers as many objects as it has slots.
-    fn bucket_bytes(&self) -> u64 {
-        (BUCKET_BYTES + if self.eviction.reinserts() { SLOTS } else { 0 }) as u64
-    }
-
-    /// Who says what goes to flash, beside an index of so many buckets. It remembers a hash for each four slots, if memory has the
+    /// Who says what goes to flash, beside an index of so many bytes. It remembers a hash for each four slots, if memory has the
     /// room.
     #[must_use]
-    pub fn gate(&self, buckets: u64) -> Gate {
-        let others = self.buffer_bytes() + buckets * self.bucket_bytes();
-        let rest = self.memory_bytes.saturating_sub(others);
-        let wanted = buckets * SLOTS as u64 / 4;
-        let hashes = if self.admission == Admission::All { 0 } else { wanted.min(rest / 16) };
+    pub fn gate(&self, index_bytes: u64) -> Gate {
+        let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64 / 4;
+        let hashes =
+            if self.admission == Admission::All { 0 } else { wanted.min(self.rest(index_bytes) / 16) };
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
+    }
+
+    /// Bytes of memory that buffers and an index of so many bytes leave.
+    fn rest(&self, index_bytes: u64) -> u64 {
+        self.memory_bytes.saturating_sub(self.buffer_bytes() + index_bytes)
     }
 
     /// The stream of an object that lives for so many milliseconds, where drives have zones for so many groups.
@@ -128,7 +128,7 @@ impl Options {
     /// Least memory in which the index for drives of this size has as many slots as it should.
     #[must_use]
     pub fn memory_for(&self, flash_bytes: u64) -> u64 {
-        let index = self.buckets_wanted(flash_bytes).saturating_mul(self.bucket_bytes());
+        let index = self.buckets_wanted(flash_bytes).saturating_mul(BUCKET_BYTES as u64);
         let rest = if self.admission == Admission::All { index } else { index.div_ceil(3).saturating_mul(4) };
         rest.div_ceil(3).saturating_mul(4)
     }
@@ -159,8 +159,9 @@ impl Options {
         let wanted = self.buckets_wanted(flash_bytes);
         let rest = self.memory_bytes - self.buffer_bytes();
         // What is not admitted is held in memory, and remembered.
-        let affordable = if self.admission == Admission::All { rest } else { rest / 4 * 3 };
-        let buckets = wanted.min(affordable / self.bucket_bytes()).clamp(1, (1 << 36) - 1);
+        let affordable =
+            if self.admission == Admission::All { rest } else { rest / 4 * 3 } / BUCKET_BYTES as u64;
+        let buckets = wanted.min(affordable).clamp(1, (1 << 36) - 1);
         Shape::new(buckets, self.tag_bits.clamp(1, TAG_BITS_MAX)).expect("clamped to what is possible")
     }
 }

@@ -200,8 +200,7 @@ impl Shard {
         let Recovered { identity, options, index, drives, wall, clears, membership, entries } = recovered;
         assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
         let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0, now: Instant(0) };
-        let buckets = index.shape().buckets();
-        let (gate, sweep) = (options.gate(buckets), Sweep::new(options.evicted(buckets)));
+        let (gate, evicted) = (options.gate(index.bytes()), options.evicted(index.bytes()));
         let mut shard = Shard {
             identity,
             options,
@@ -216,7 +215,7 @@ impl Shard {
             walks: Walks::default(),
             entries: BTreeMap::new(),
             membership,
-            sweep,
+            sweep: Sweep::new(evicted),
             frames: Vec::new(),
             counters: Counters::default(),
         };

@@ -4,13 +4,11 @@ use super::*;
 
 #[test]
 fn memory_that_is_asked_for_holds_the_index() {
-    let policies = [Eviction::S3Fifo, Eviction::Fifo];
-    let admissions = [Admission::All, Admission::Second];
-    for (admission, eviction) in admissions.into_iter().flat_map(|one| policies.map(|policy| (one, policy))) {
+    for admission in [Admission::All, Admission::Second] {
         for (memory_bytes, object_mean, flash_gib) in
             [(6 << 20, 1024, 1), (48 << 20, 100, 7), (1 << 30, 300, 900)]
         {
-            let options = Options { memory_bytes, object_mean, admission, eviction, ..Options::default() };
+            let options = Options { memory_bytes, object_mean, admission, ..Options::default() };
             let flash = flash_gib << 30;
             let wanted = options.buckets_wanted(flash);
             let short = options.check_memory(flash).expect_err("all of these are too little");
@@ -30,4 +28,14 @@ fn memory_that_is_asked_for_holds_the_index() {
 #[test]
 fn the_default_memory_does_for_the_drives_of_a_new_cache() {
     assert_eq!(Options::default().check_memory(5 << 30), Ok(()));
+}
+
+#[test]
+fn what_is_evicted_is_remembered_by_a_byte_for_each_slot_where_there_is_room() {
+    let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+    let slots = |index: u64| index / BUCKET_BYTES as u64 * SLOTS as u64;
+    assert_eq!(options.evicted(16 << 20).bytes(), slots(16 << 20));
+    assert_eq!(options.evicted(44 << 20).bytes(), 1 << 20, "a quarter of what is left");
+    assert_eq!(options.evicted(48 << 20).bytes(), 0, "nothing is left");
+    assert_eq!(Options { eviction: Eviction::Fifo, ..options }.evicted(16 << 20).bytes(), 0);
 }
