@@ -16,6 +16,7 @@
 //!
 //! A drive that was given up answers for its commands; their frames stay with the kernel until it answers.
 
+mod census;
 pub mod identify;
 pub mod node;
 pub mod open;
@@ -32,6 +33,7 @@ use base::frame::Frame;
 use base::loss::Loss;
 use base::time::{Instant, Nanos};
 use base::units::OOB_BYTES;
+use census::{Census, is_crowded};
 use outcome::{Outcome, outcome_of};
 use passthrough::{Answer, Job, Queue, Ring};
 use quirk::Quirks;
@@ -113,6 +115,7 @@ pub struct NvmeDrive<Q = Ring> {
     begun: u64,
     /// Results that were logged already.
     said: BTreeSet<i32>,
+    census: Census,
 }
 
 impl NvmeDrive<Ring> {
@@ -152,6 +155,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             outlives: false,
             begun: 0,
             said: BTreeSet::new(),
+            census: Census::default(),
         }
     }
 
@@ -230,15 +234,21 @@ impl<Q: Queue> NvmeDrive<Q> {
         self.answers = answers;
     }
 
-    fn on_answer(&mut self, now: Instant, Answer { job, result, place }: Answer) {
-        let Job { waiter: slot, action, mut payload } = job;
+    fn on_answer(&mut self, now: Instant, answer: Answer) {
+        if answer.job.waiter == census::WAITER {
+            return self.on_census(&answer);
+        }
+        let Answer { job: Job { waiter: slot, action, mut payload }, result, place } = answer;
         let outcome = outcome_of(result);
         if outcome == Outcome::Answered(Status::Success) && action.reads() {
             payload.scatter();
         }
         let task = self.tasks.get_mut(slot);
         task.out_count = 0;
-        if outcome == Outcome::NotNow && now.since(task.refused.map_or(now, |(_, since)| since)) < PATIENCE {
+        // Who qualifies a drive wants to hear it; in service it may be otherwise soon.
+        let is_full_up = self.outlives && matches!(outcome, Outcome::Answered(status) if is_crowded(status));
+        let is_refused = outcome == Outcome::NotNow || is_full_up;
+        if is_refused && now.since(task.refused.map_or(now, |(_, since)| since)) < PATIENCE {
             payload.frames.append(&mut task.left);
             task.left = payload.frames;
             let (pause, since) = task
@@ -246,6 +256,9 @@ impl<Q: Queue> NvmeDrive<Q> {
                 .map_or((PAUSE_MIN, now), |(pause, since)| (Nanos(pause.0 * 2).min(PAUSE_MAX), since));
             task.refused = Some((pause, since));
             self.again.push((now + pause, slot));
+            if is_full_up {
+                self.begin_census();
+            }
             return;
         }
         match task.moved.is_empty() {

@@ -432,3 +432,62 @@ fn answers_that_make_no_sense_are_no_success() {
     assert_eq!(run(&mut drive, 0, Op::Append { frames: frames(0, 1) }).status, Status::DeviceGone);
     assert_eq!(drive.condition(NOW).loss, Some(Loss::Interrupted));
 }
+
+/// Polls at a time until so many answers have come, or everything that can has happened.
+fn collect_at(drive: &mut Drive, now: Instant) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    (0..200).for_each(|_| drive.poll(now, &mut completions));
+    completions
+}
+
+#[test]
+fn zones_that_somebody_else_opened_are_closed_in_service() {
+    let mut drive = drive(Quirks::default());
+    // Zones beyond the first report.
+    for zone in [3, 1100, 1299] {
+        drive.queue.table.open(ZoneIndex(zone)).unwrap();
+    }
+    let refused = run(&mut drive, 0, Op::Append { frames: frames(1, 2) });
+    assert_eq!(refused.status, Status::TooManyOpenZones, "who does not outlive hiccups is told");
+    drive.outlive_hiccups(true);
+    let mut answers = Vec::new();
+    submit(&mut drive, 2, 0, Op::Append { frames: frames(1, 2) });
+    for at in 0..20 {
+        answers.append(&mut collect_at(&mut drive, Instant(at * 1_000_000)));
+    }
+    let states = [3, 1100, 1299].map(|zone| drive.queue.table.zone(ZoneIndex(zone)).state);
+    assert_eq!(states, [ZoneState::Closed; 3]);
+    assert_eq!((answers.len(), answers[0].status, answers[0].offset), (1, Status::Success, 0));
+    assert!(is_same(&read(&mut drive, 0, 0, 2), &frames(1, 2)), "tried again with all its frames");
+}
+
+#[test]
+fn a_command_waits_for_zones_until_patience_is_over() {
+    let mut drive = drive(Quirks::default());
+    drive.outlive_hiccups(true);
+    for zone in 0..4 {
+        assert_eq!(run(&mut drive, zone, Op::Append { frames: frames(1, 1) }).status, Status::Success);
+    }
+    for zone in [1, 2] {
+        drive.queue.table.open(ZoneIndex(zone)).unwrap();
+    }
+    // A command of ours for zone 2 waits. Closing makes no zone inactive, so nothing helps but one that gets full.
+    drive.queue.results.push_back(0x22);
+    submit(&mut drive, 6, 2, Op::Append { frames: frames(5, 1) });
+    submit(&mut drive, 7, 9, Op::Append { frames: frames(5, 1) });
+    assert!(collect_at(&mut drive, NOW).is_empty());
+    let states = [1, 2].map(|zone| drive.queue.table.zone(ZoneIndex(zone)).state);
+    assert_eq!(states, [ZoneState::Closed, ZoneState::ExplicitOpen], "what is idle is closed");
+    drive.queue.table.finish(ZoneIndex(0)).unwrap();
+    let answers = collect_at(&mut drive, Instant(PAUSE_MAX.0));
+    assert!(answers.len() == 2 && answers.iter().all(|answer| answer.status == Status::Success));
+    // Nobody makes room for the next one.
+    submit(&mut drive, 8, 10, Op::Append { frames: frames(5, 1) });
+    let seconds = (0..=61).map(|second| Instant(2 * PAUSE_MAX.0 + second * PAUSE_MAX.0));
+    let answers: Vec<(Instant, Completion)> = seconds
+        .flat_map(|now| collect_at(&mut drive, now).into_iter().map(move |answer| (now, answer)))
+        .collect();
+    assert_eq!((answers.len(), answers[0].1.status), (1, Status::TooManyActiveZones));
+    assert!(answers[0].0.since(Instant(2 * PAUSE_MAX.0)) >= PATIENCE, "not before patience is over");
+    assert_eq!(answers[0].1.frames.len(), 1);
+}
