@@ -4,6 +4,7 @@ use crate::phase::{Phases, cargo, run as run_program};
 use crate::{tidy, tools};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
+use std::thread::available_parallelism;
 
 /// Provides the clients, runs everything, and ends with one line that says how it went.
 ///
@@ -64,7 +65,12 @@ fn test_end_to_end() -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release", "--no-fail-fast", "--package", "zoneweave", "--test", "*"]);
     // What a test skips, or how many rounds it did, is worth a line.
-    run_program(command.args(["--", "--nocapture"]))
+    command.args(["--", "--nocapture"]);
+    // Tests of programs wait half of their time, for timers, guests and other processes.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        command.args(["--test-threads", &(available_parallelism()?.get() * 2).to_string()]);
+    }
+    run_program(&mut command)
 }
 
 #[cfg(test)]
