@@ -89,8 +89,6 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("clear-at-once-calls-off", clear_called_off()),
         ("expired-zone-and-clock-set-back", expired_zone(20)),
         ("expired-zone-and-time-not-flushed", expired_zone(1)),
-        // What it takes is 900 acts long: clients store anew what is written anew, and the zone that it leaves is the last to go.
-        ("copy-is-superseded-before-it-lands", Run::draw(8_458)),
         // A header of a zone is misread once, in a mount.
         ("header-misread-once", Run::draw(179)),
         // A block is missing in a journal zone that is full, and others follow it.
