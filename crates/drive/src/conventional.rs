@@ -21,12 +21,9 @@
 
 pub mod device;
 mod gate;
-mod identities;
-pub mod identity;
 pub mod journal;
 pub mod label;
 pub mod layout;
-mod life;
 mod manage;
 mod open;
 mod read;
@@ -40,17 +37,17 @@ pub use open::{Options, format, open};
 pub use recovery::{FileSource, Found, FoundZone, OpenError, Source, Trouble, look};
 
 use crate::answer::{Asked, frames_of};
+use crate::units::identities::Identities;
+use crate::units::life::Life;
+use crate::units::turn::{Gate, is_in_turn};
 use ::block::device::{self as block_device, BlockDevice};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::ZoneIndex;
-use gate::Gate;
-use identities::Identities;
 use journal::Journal;
 use label::Label;
 use layout::sector_of;
-use life::Life;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 use zone::condition::{Condition, Outstanding};
@@ -357,7 +354,7 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
             let asked = Asked::of(command.token, command.zone, &command.op);
             return self.done.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
         }
-        match gate::is_in_turn(&command.op) {
+        match is_in_turn(&command.op) {
             true => self.pass_gate(now, command),
             false => self.begin(now, command),
         }

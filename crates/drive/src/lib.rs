@@ -20,6 +20,7 @@ pub mod null;
 pub mod nvme;
 pub mod ordinary;
 pub mod patient;
+pub mod units;
 
 pub use emulated::{TimedDrive, timing};
 pub use hosted::{Bell, HostedDrive, Room, Works};

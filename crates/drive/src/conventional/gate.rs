@@ -3,38 +3,11 @@
 
 use super::ConventionalDrive;
 use crate::answer::{Asked, frames_of};
+use crate::units::turn::is_alone;
 use base::time::Instant;
 use base::units::ZoneIndex;
 use block::device::BlockDevice;
-use std::collections::VecDeque;
 use zone::device::{Command, Op, Status, ZoneState};
-
-/// See the module. A zone without a gate lets everything pass.
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    is_closed: bool,
-    waiting: VecDeque<Command>,
-}
-
-impl Gate {
-    pub(super) fn into_waiting(self) -> impl Iterator<Item = Command> {
-        self.waiting.into_iter()
-    }
-}
-
-/// True of commands that take their turn in their zone.
-pub(super) fn is_in_turn(op: &Op) -> bool {
-    match op {
-        Op::Write { .. } | Op::Append { .. } | Op::Reset | Op::Finish | Op::Open | Op::Close => true,
-        Op::OpenWithArea | Op::Commit { .. } => true,
-        Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => false,
-    }
-}
-
-/// True of commands that wait for the writes before them, and that nothing passes.
-fn is_alone(op: &Op) -> bool {
-    matches!(op, Op::Reset | Op::Finish)
-}
 
 impl<D: BlockDevice> ConventionalDrive<D> {
     /// Begins a command, or lets it wait.

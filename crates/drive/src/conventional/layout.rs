@@ -11,10 +11,8 @@
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::Geometry;
 
-/// Blocks of data in a unit.
-pub const UNIT_BLOCKS: u32 = 59;
-/// Blocks of a unit on the media, identities included.
-pub const UNIT_PLACES: u32 = UNIT_BLOCKS + 1;
+pub use crate::units::{UNIT_BLOCKS, UNIT_PLACES, live_records, unit_of};
+
 /// Zones whose entries a page of the zone table has.
 pub const PAGE_ZONES: u32 = 244;
 /// Zones begin at a multiple of so many blocks: 1 MiB.
@@ -207,13 +205,6 @@ impl Layout {
     }
 }
 
-/// Records that hold what all active zones need of the journal.
-#[must_use]
-pub fn live_records(active_zones_max: u32) -> u32 {
-    let entries = active_zones_max.saturating_mul(UNIT_PLACES);
-    entries.div_ceil(u32::try_from(super::journal::RECORD_ENTRIES).expect("50")).saturating_add(1)
-}
-
 /// Fewest records of a journal: eight times what all active zones need.
 #[must_use]
 pub fn journal_records_min(active_zones_max: u32) -> u32 {
@@ -224,12 +215,6 @@ pub fn journal_records_min(active_zones_max: u32) -> u32 {
 #[must_use]
 pub fn sector_of(place: u64) -> u64 {
     place * block::device::FRAME_SECTORS
-}
-
-/// Unit of a block of a zone.
-#[must_use]
-pub fn unit_of(offset: u32) -> u32 {
-    offset / UNIT_BLOCKS
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! What is done with zones as a whole: reset, finish, sealing full ones; and the self-test of the label.
 
-use super::identity::{Owner, Unit};
 use super::label::Label;
 use super::layout::{sector_of, unit_of};
 use super::table::{Change, Entry};
 use super::{ConventionalDrive, Waiter, Work};
 use crate::answer::Asked;
+use crate::units::identity::{Owner, Unit};
+use crate::units::life::Life;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -110,7 +111,7 @@ impl<D: BlockDevice> ConventionalDrive<D> {
     fn finish_table(&mut self, now: Instant, slot: u32) {
         self.set_finish(slot, Finish::Table);
         let zone = self.tasks.get(slot).asked.zone;
-        let pointer = self.media.lives.get(&zone).map_or(0, super::life::Life::end);
+        let pointer = self.media.lives.get(&zone).map_or(0, Life::end);
         let entry = Entry { full: Some(pointer), ..self.media.table.entry(zone) };
         self.change(now, zone, entry, Changing::Finish(slot));
     }

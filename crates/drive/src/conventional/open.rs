@@ -1,13 +1,14 @@
 //! Formatting a conventional drive, and opening one.
 
-use super::identities::Identities;
-use super::journal::{Entry, Journal, Phase, RECORD_ENTRIES, Record, low_half};
+use super::journal::Journal;
 use super::label::Label;
 use super::layout::{UNIT_BLOCKS, sector_of, unit_of};
-use super::life::Life;
 use super::recovery::{Found, FoundZone, OpenError, Source, Trouble, look};
 use super::table::Table;
 use super::{ConventionalDrive, Media};
+use crate::units::identities::Identities;
+use crate::units::life::Life;
+use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record, low_half};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::units::{BLOCK_BYTES, ZoneIndex};

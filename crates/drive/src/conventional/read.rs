@@ -1,10 +1,10 @@
 //! Reads: data from the device, identities from memory or from beside the data.
 
-use super::identity::{Owner, Unit};
 use super::layout::{UNIT_BLOCKS, unit_of};
 use super::write::{is_identity, place_in_zone};
 use super::{ConventionalDrive, Waiter, Work};
 use crate::answer::{Asked, block_count};
+use crate::units::identity::{Owner, Unit};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};

@@ -9,11 +9,11 @@
 //! Nothing is written here. A zone that is found goes on under a new stamp (`open`), so that what lies behind the block where it
 //! ends, of writes that were never answered, is never believed.
 
-use super::identity::{Identity, Owner, Unit};
-use super::journal::{Entry, Phase, Record, low_half};
 use super::label::{Label, LabelError};
 use super::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES, unit_of};
 use super::table::Table;
+use crate::units::identity::{Identity, Owner, Unit};
+use crate::units::record::{Entry, Phase, Record, low_half};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};

@@ -1,11 +1,11 @@
 //! Writes and appends: data with the identities of units that get full, and the journal for the others.
 
-use super::identity::{Identity, Owner, Unit};
-use super::journal::{Entry, low_half};
 use super::layout::{UNIT_BLOCKS, unit_of};
-use super::life::Life;
 use super::{ConventionalDrive, Task, Waiter, Work};
 use crate::answer::{Asked, block_count};
+use crate::units::identity::{Identity, Owner, Unit};
+use crate::units::life::Life;
+use crate::units::record::{Entry, low_half};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::time::Instant;

@@ -10,7 +10,7 @@
 //! whose unit was not full when they were written. `identities` begin with the unit of `durable`.
 
 use super::identity::Identity;
-use super::layout::{UNIT_BLOCKS, unit_of};
+use super::{UNIT_BLOCKS, unit_of};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
 

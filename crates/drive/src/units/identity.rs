@@ -1,6 +1,6 @@
 //! Identities of a unit's blocks: the 64 bytes of metadata of each, in the block behind them.
 
-use super::layout::UNIT_BLOCKS;
+use super::UNIT_BLOCKS;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::record_fields;
