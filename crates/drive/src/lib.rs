@@ -15,6 +15,7 @@ pub mod any;
 pub mod conventional;
 pub mod emulated;
 mod hosted;
+pub mod inband;
 pub mod modelled;
 pub mod null;
 pub mod nvme;

@@ -1,7 +1,7 @@
 //! Units of a zone whose blocks have their metadata in the zone itself: 59 blocks, then a block with their identities.
 //!
 //! What drives without metadata have in common, [`conventional`](crate::conventional) ones and those with zones of their own
-//! ([`inband`](crate::conventional)): the block of identities, the records of a journal for units that are not full, what is known of a zone
+//! ([`inband`](crate::inband)): the block of identities, the records of a journal for units that are not full, what is known of a zone
 //! in use, and the turn that commands take in a zone.
 
 pub mod identities;

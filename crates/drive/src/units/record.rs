@@ -18,7 +18,7 @@ record_fields! { BLOCK_BYTES;
     MAGIC: 0, 4, "`ZWjr`";
     CRC: 4, 4, "CRC32C of the block with this field zero";
     UUID: 8, 16, "identity of the drive";
-    SEQUENCE: 24, 8, "number of the record; its place is that modulo the records of the ring";
+    SEQUENCE: 24, 8, "number of the record; its place is that modulo the records of the ring (in-band: counted from the zone's first record)";
     TAIL: 32, 8, "oldest record that was needed when this one was written";
     DURABLE: 40, 8, "newest record that was known to be durable";
     STAMP: 48, 8, "highest stamp in use";

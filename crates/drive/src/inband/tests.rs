@@ -1,0 +1,119 @@
+//! Drives over emulated ones, whose metadata nobody looks at.
+
+use super::recovery::OpenError;
+use super::{InbandDrive, format, open};
+use crate::emulated::EmulatedDrive;
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::ZoneIndex;
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
+
+const GEOMETRY: Geometry = Geometry {
+    zones: 8,
+    zone_size_blocks: 512,
+    zone_capacity_blocks: 364,
+    open_zones_max: 4,
+    active_zones_max: 4,
+    append_blocks_max: 1,
+    transfer_blocks_max: 128,
+    volatile_cache: false,
+    areas: None,
+};
+
+fn carry_out(device: &mut EmulatedDrive, command: Command) -> Option<Completion> {
+    device.submit(Instant(0), command);
+    let mut completions = Vec::new();
+    device.poll(Instant(0), &mut completions);
+    completions.pop()
+}
+
+fn device() -> EmulatedDrive {
+    EmulatedDrive::on_heap(GEOMETRY, [1; 16]).unwrap()
+}
+
+fn formatted() -> InbandDrive<EmulatedDrive> {
+    let mut device = device();
+    format(&mut device, [9; 16], &mut carry_out).unwrap();
+    open(device, 16, &mut carry_out).unwrap()
+}
+
+/// The drive as the next process finds it.
+fn reopened(drive: &InbandDrive<EmulatedDrive>) -> InbandDrive<EmulatedDrive> {
+    let device = EmulatedDrive::from_heap(drive.device().heap_snapshot().unwrap()).unwrap();
+    open(device, 16, &mut carry_out).unwrap()
+}
+
+fn run(drive: &mut impl ZonedDevice, zone: u32, op: Op) -> Completion {
+    drive.submit(Instant(0), Command { token: Token(0), zone: ZoneIndex(zone), op });
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        drive.poll(Instant(0), &mut completions);
+    }
+    completions.pop().unwrap()
+}
+
+fn frames(count: u8) -> Vec<Frame> {
+    let frame = |number: u8| {
+        let mut frame = Frame::zeroed();
+        frame.data.fill(number);
+        frame.oob.fill(number + 100);
+        frame
+    };
+    (1..=count).map(frame).collect()
+}
+
+fn seen(completion: &Completion) -> Vec<(u8, u8)> {
+    assert_eq!(completion.status, Status::Success);
+    completion.frames.iter().map(|frame| (frame.data[9], frame.oob[9])).collect()
+}
+
+#[test]
+fn a_drive_keeps_what_was_written() {
+    let mut drive = formatted();
+    assert_eq!(drive.geometry().zones, 6);
+    let written = run(&mut drive, 3, Op::Append { frames: frames(32) });
+    assert_eq!((written.status, written.offset), (Status::Success, 0));
+    let written = run(&mut drive, 3, Op::Write { offset: 32, frames: frames(40) });
+    assert_eq!(written.status, Status::Success);
+    let mut drive = reopened(&drive);
+    assert_eq!(drive.uuid(), [9; 16]);
+    let read = run(&mut drive, 3, Op::Read { offset: 30, frames: frames(60) });
+    let expected = (31..=32).chain(1..=40).map(|number| (number, number + 100));
+    assert_eq!(seen(&read), expected.chain((42..60).map(|_| (0, 0))).collect::<Vec<_>>());
+    assert_eq!(run(&mut drive, 0, Op::SelfTest { repair: false }).status, Status::Success);
+}
+
+#[test]
+fn a_zone_that_was_finished_ends_where_it_did() {
+    let mut drive = formatted();
+    run(&mut drive, 2, Op::Write { offset: 0, frames: frames(61) });
+    assert_eq!(run(&mut drive, 2, Op::Finish).status, Status::Success);
+    let mut drive = reopened(&drive);
+    let report = run(&mut drive, 2, Op::Report { count: 1 }).report;
+    assert_eq!(report[0].state, ZoneState::Full);
+    let read = run(&mut drive, 2, Op::Read { offset: 59, frames: frames(10) });
+    assert_eq!(seen(&read)[..3], [(60, 160), (61, 161), (0, 0)]);
+    assert_eq!(seen(&run(&mut drive, 2, Op::Read { offset: 200, frames: frames(9) })), [(0, 0); 9]);
+}
+
+#[test]
+fn more_records_than_the_journal_has_places() {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    for _ in 0..1_500 {
+        assert_eq!(run(&mut drive, 1, Op::Write { offset: 0, frames: frames(1) }).status, Status::Success);
+        assert_eq!(run(&mut drive, 1, Op::Reset).status, Status::Success);
+    }
+    let mut drive = reopened(&drive);
+    let read = run(&mut drive, 5, Op::Read { offset: 0, frames: frames(4) });
+    assert_eq!(seen(&read), [(1, 101), (2, 102), (3, 103), (0, 0)]);
+}
+
+#[test]
+fn what_is_no_drive_is_not_opened() {
+    let refused = open(device(), 16, &mut carry_out).unwrap_err();
+    assert!(matches!(refused, OpenError::Header(_)), "{refused}");
+    let few = EmulatedDrive::on_heap(Geometry { open_zones_max: 2, ..GEOMETRY }, [1; 16]).unwrap();
+    let refused = format(&mut { few }, [9; 16], &mut carry_out).unwrap_err();
+    assert!(matches!(refused, OpenError::Layout(_)), "{refused}");
+}
