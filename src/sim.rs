@@ -57,8 +57,11 @@ pub struct Sim {
     /// Run conventional drives; scenarios are their own, by name
     #[arg(long, conflicts_with_all = ["trace", "output", "inplace", "cache"])]
     pub conventional: bool,
+    /// Run drives with zones and without metadata, whose identities lie in-band; scenarios are their own, by name
+    #[arg(long, conflicts_with_all = ["trace", "output", "inplace", "cache", "conventional"])]
+    pub inband: bool,
     /// Draw plans whose drives have random write areas: seeds from 2^40 on
-    #[arg(long, conflicts_with_all = ["scenario", "inplace", "cache", "conventional"])]
+    #[arg(long, conflicts_with_all = ["scenario", "inplace", "cache", "conventional", "inband"])]
     pub areas: bool,
     /// Print one JSON object
     #[arg(long)]
@@ -126,10 +129,11 @@ impl std::fmt::Display for Origin {
 /// Runs what was asked for; exit code 1 when a run failed.
 pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
-    if options.inplace || options.cache || options.conventional {
-        let failed = match (options.cache, options.conventional) {
-            (true, _) => acted::run::<sim::cache::World>(options)?,
-            (_, true) => acted::run::<sim::conventional::World>(options)?,
+    if options.inplace || options.cache || options.conventional || options.inband {
+        let failed = match (options.cache, options.conventional, options.inband) {
+            (true, ..) => acted::run::<sim::cache::World>(options)?,
+            (_, true, _) => acted::run::<sim::conventional::World>(options)?,
+            (.., true) => acted::run::<sim::inband::World>(options)?,
             _ => acted::run::<sim::inplace::World>(options)?,
         };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });

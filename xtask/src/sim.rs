@@ -42,7 +42,13 @@ fn simulate(runs: u64) -> Result<()> {
     run_program(zoneweave().args(["sim", "--runs", &runs.to_string(), "--seed", &seed.to_string()]))?;
     let other = runs.div_ceil(RUNS_PER_OTHER);
     let areas = runs.div_ceil(RUNS_PER_AREAS);
-    let others = [("--areas", areas), ("--inplace", other), ("--conventional", other), ("--cache", other)];
+    let others = [
+        ("--areas", areas),
+        ("--inplace", other),
+        ("--conventional", other),
+        ("--inband", other),
+        ("--cache", other),
+    ];
     for (world, runs) in others {
         let (runs, seed) = (runs.to_string(), seed.to_string());
         run_program(zoneweave().args(["sim", world, "--runs", &runs, "--seed", &seed]))?;

@@ -26,6 +26,7 @@ mod drive;
 pub mod effects;
 mod engine;
 mod hiccups;
+pub mod inband;
 pub mod inplace;
 mod ledger;
 pub mod minimise;

@@ -139,6 +139,7 @@ fn aimed(scenario: &str, options: &Options) -> ExitCode {
         World::Log => aim::aim(scenario, mutant, options.runs),
         World::InPlace => acted::aim::<sim::inplace::World>(scenario, mutant, options),
         World::Conventional => acted::aim::<sim::conventional::World>(scenario, mutant, options),
+        World::Inband => acted::aim::<sim::inband::World>(scenario, mutant, options),
         World::Cache => acted::aim::<sim::cache::World>(scenario, mutant, options),
     };
     match found {
@@ -193,6 +194,7 @@ fn try_one(about: &About, options: &Options) -> Verdict {
         World::Log => search(about, options),
         World::InPlace => acted::search::<sim::inplace::World>(about.name, options),
         World::Conventional => acted::search::<sim::conventional::World>(about.name, options),
+        World::Inband => acted::search::<sim::inband::World>(about.name, options),
         World::Cache => acted::search::<sim::cache::World>(about.name, options),
     };
     choose(None);

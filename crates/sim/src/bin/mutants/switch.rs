@@ -29,6 +29,8 @@ pub enum World {
     InPlace,
     /// That of conventional drives.
     Conventional,
+    /// That of drives with identities in-band.
+    Inband,
     /// That of the cache.
     Cache,
 }

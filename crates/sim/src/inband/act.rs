@@ -1,0 +1,130 @@
+//! Acts of a run: what the host asks, and what goes wrong.
+
+use super::plan::Plan;
+use base::random::Random;
+use drive::units::UNIT_BLOCKS;
+
+/// An act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Blocks are written at the write pointer, or appended.
+    Write {
+        /// Zone.
+        zone: u32,
+        /// Blocks; as many as there is room for.
+        blocks: u32,
+        /// By Zone Append.
+        is_append: bool,
+    },
+    /// A zone is written up to so many blocks before its end.
+    Fill {
+        /// Zone.
+        zone: u32,
+        /// Blocks that are left.
+        left: u32,
+    },
+    /// Blocks are read.
+    Read {
+        /// Zone.
+        zone: u32,
+        /// First block.
+        offset: u32,
+        /// Blocks.
+        blocks: u32,
+    },
+    /// A zone is emptied.
+    Reset(u32),
+    /// A zone is made full.
+    Finish(u32),
+    /// A zone is closed.
+    Close(u32),
+    /// A flush.
+    Flush,
+    /// Blocks are written one at a time, each answered before the next, and the zone reset when it is full: records of the journal.
+    Churn {
+        /// Zone.
+        zone: u32,
+        /// Blocks.
+        blocks: u32,
+    },
+    /// Time passes, in nanoseconds.
+    Wait(u64),
+    /// All commands are answered.
+    Settle,
+    /// All zones are read.
+    ReadAll,
+    /// The power fails, and while the drive is opened, again after each of these commands of the device.
+    Crash(Vec<u64>),
+    /// The drive is closed in good order, and opened.
+    Reopen,
+    /// The next write of the device fails.
+    WriteFault,
+    /// A block cannot be read.
+    Spoil {
+        /// Zone.
+        zone: u32,
+        /// Block.
+        offset: u32,
+    },
+    /// A zone turns read-only, or offline.
+    Degrade {
+        /// Zone.
+        zone: u32,
+        /// Offline.
+        is_offline: bool,
+    },
+    /// The device is gone, and back after a power failure.
+    Die,
+}
+
+/// Acts of a plan.
+#[must_use]
+pub fn draw(plan: &Plan) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x0ac7_5eed);
+    let count = 40 + random.below(160);
+    let small =
+        |random: &mut Random, below: u32| u32::try_from(random.below(u64::from(below))).expect("small");
+    let capacity = plan.layout().capacity();
+    // Some runs write a lot between crashes, some hardly anything.
+    let crash_rarity = 10 + random.below(60);
+    let has_faults = random.chance(1, 3);
+    let churns = random.chance(1, 3);
+    let mut acts = Vec::new();
+    for _ in 0..count {
+        let zone = small(&mut random, plan.zones);
+        let act = match random.below(100) {
+            0..38 => {
+                let blocks = match random.below(6) {
+                    0 => UNIT_BLOCKS,
+                    1 => 1 + small(&mut random, 32),
+                    _ => 1 + small(&mut random, 8),
+                };
+                Act::Write { zone, blocks, is_append: random.chance(1, 2) }
+            }
+            38..41 => Act::Fill { zone, left: small(&mut random, 70) },
+            41..50 => {
+                Act::Read { zone, offset: small(&mut random, capacity), blocks: 1 + small(&mut random, 64) }
+            }
+            50..56 => Act::Reset(zone),
+            56..59 => Act::Finish(zone),
+            59..61 => Act::Close(zone),
+            61..68 => Act::Flush,
+            68..82 => Act::Wait(random.below(2 * plan.latency)),
+            82..84 if churns => Act::Churn { zone, blocks: 20 + small(&mut random, 200) },
+            82..88 => Act::Settle,
+            88 => Act::ReadAll,
+            89..91 => Act::Reopen,
+            91 if has_faults => Act::WriteFault,
+            92 if has_faults => Act::Spoil { zone, offset: small(&mut random, capacity) },
+            93 if has_faults && random.chance(1, 4) => Act::Degrade { zone, is_offline: random.chance(1, 4) },
+            94 if has_faults && random.chance(1, 4) => Act::Die,
+            _ => Act::Wait(random.below(plan.latency / 4)),
+        };
+        acts.push(act);
+        if random.chance(1, crash_rarity) {
+            let cuts = if random.chance(1, 3) { 1 + random.below(3) } else { 0 };
+            acts.push(Act::Crash((0..cuts).map(|_| random.below(40)).collect()));
+        }
+    }
+    acts
+}

@@ -1,0 +1,84 @@
+//! Plan of a run: the device under the drive.
+
+use base::random::Random;
+use drive::inband::layout::{JOURNAL_ZONES, Layout};
+use drive::units::live_records;
+use zone::device::Geometry;
+
+/// Blocks of a command that devices take.
+const TRANSFER: u32 = 128;
+/// Records of a journal zone beyond what zones in use need.
+const SPARE_RECORDS: u32 = 256;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seed of everything that is drawn while it runs.
+    pub seed: u64,
+    /// Zones of the host.
+    pub zones: u32,
+    /// Places of a zone beyond the fewest.
+    pub places_spare: u32,
+    /// Most active zones of the host.
+    pub active_zones_max: u32,
+    /// Most zones of the device that are open beside those of the journal.
+    pub open_zones_max: u32,
+    /// The device has a volatile cache.
+    pub is_volatile: bool,
+    /// Longest time of most commands, in nanoseconds.
+    pub latency: u64,
+    /// Units whose identities are kept in memory.
+    pub cached_units: usize,
+    /// The device leaves what zones held before they were reset.
+    pub leaves_stale: bool,
+}
+
+impl Plan {
+    /// Plan of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Plan {
+        let mut random = Random::from_seed(seed ^ 0x1b_a4d0);
+        let mut draw =
+            |from: u32, to: u32| from + u32::try_from(random.below(u64::from(to - from + 1))).expect("small");
+        let active_zones_max = draw(1, 3);
+        Plan {
+            seed,
+            zones: active_zones_max + draw(1, 3),
+            places_spare: draw(0, 70),
+            active_zones_max,
+            open_zones_max: draw(1, active_zones_max),
+            is_volatile: draw(0, 2) > 0,
+            latency: 20_000 << draw(0, 4),
+            cached_units: usize::try_from(draw(0, 16)).expect("small"),
+            leaves_stale: draw(0, 1) > 0,
+        }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let places = 16 * live_records(self.active_zones_max) + SPARE_RECORDS + self.places_spare;
+        Geometry {
+            zones: self.zones + JOURNAL_ZONES,
+            zone_size_blocks: places.next_power_of_two(),
+            zone_capacity_blocks: places,
+            open_zones_max: self.open_zones_max + JOURNAL_ZONES,
+            active_zones_max: self.active_zones_max + JOURNAL_ZONES,
+            append_blocks_max: 0,
+            transfer_blocks_max: TRANSFER,
+            volatile_cache: self.is_volatile,
+            areas: None,
+        }
+    }
+
+    /// Layout of the drive.
+    ///
+    /// # Panics
+    /// When the device is too small for one.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let layout = Layout::of(&self.geometry()).expect("a device that is large enough");
+        assert_eq!(layout.active_zones_max, self.active_zones_max);
+        layout
+    }
+}

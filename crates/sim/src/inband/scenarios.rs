@@ -1,0 +1,149 @@
+//! Runs that a mistake asks for, each by name.
+
+use super::{Act, Plan, Run};
+
+fn plan() -> Plan {
+    Plan {
+        seed: 1,
+        zones: 3,
+        places_spare: 7,
+        active_zones_max: 2,
+        open_zones_max: 1,
+        is_volatile: false,
+        latency: 20_000,
+        cached_units: 0,
+        leaves_stale: true,
+    }
+}
+
+fn write(zone: u32, blocks: u32) -> Act {
+    Act::Write { zone, blocks, is_append: false }
+}
+
+fn crash() -> Act {
+    Act::Crash(Vec::new())
+}
+
+/// Acts, each of them answered before the next.
+fn settled(acts: Vec<Act>) -> Vec<Act> {
+    acts.into_iter().flat_map(|act| [act, Act::Settle]).collect()
+}
+
+/// All scenarios with their names.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Run)> {
+    let volatile = |name: &str| name.ends_with("volatile-cache") || name.ends_with("come-back");
+    zones()
+        .into_iter()
+        .chain(journal())
+        .map(|(name, acts)| {
+            let leaves_stale = name != "an-empty-zone-is-finished";
+            (name, Run { plan: Plan { is_volatile: volatile(name), leaves_stale, ..plan() }, acts })
+        })
+        .collect()
+}
+
+/// Zones in each of their states.
+fn zones() -> Vec<(&'static str, Vec<Act>)> {
+    vec![
+        ("blocks-of-a-unit-that-is-not-full", settled(vec![write(0, 5), crash(), write(0, 3), crash()])),
+        ("a-unit-gets-full-over-a-crash", settled(vec![write(0, 56), crash(), write(0, 9), crash()])),
+        (
+            "a-full-zone-over-a-crash",
+            settled(vec![Act::Fill { zone: 0, left: 3 }, write(0, 3), crash(), Act::ReadAll, Act::Reset(0)]),
+        ),
+        (
+            "what-a-reset-killed-stays-dead",
+            settled(vec![write(0, 40), Act::Reset(0), crash(), write(0, 2), crash(), Act::ReadAll]),
+        ),
+        ("a-finished-zone-keeps-its-end", settled(vec![write(0, 7), Act::Finish(0), crash(), Act::ReadAll])),
+        ("an-empty-zone-is-finished", settled(vec![Act::Finish(0), crash(), Act::Reset(0), write(0, 1)])),
+        (
+            "a-finished-zone-over-an-older-life",
+            settled(vec![
+                Act::Fill { zone: 0, left: 0 },
+                Act::Reset(0),
+                write(0, 61),
+                Act::Finish(0),
+                crash(),
+                Act::ReadAll,
+            ]),
+        ),
+        (
+            "a-finish-that-is-lost-behind-a-volatile-cache",
+            vec![
+                vec![write(0, 7), Act::Settle, Act::Finish(0), Act::Wait(90_000), crash(), Act::Reset(0)];
+                40
+            ]
+            .concat(),
+        ),
+        (
+            "a-read-only-zone-keeps-what-it-has",
+            settled(vec![
+                write(0, 61),
+                write(0, 20),
+                Act::Degrade { zone: 0, is_offline: false },
+                crash(),
+                Act::ReadAll,
+                Act::Churn { zone: 1, blocks: 600 },
+                crash(),
+                Act::ReadAll,
+            ]),
+        ),
+        (
+            "an-offline-zone-takes-nothing-along",
+            settled(vec![
+                write(0, 61),
+                write(1, 20),
+                Act::Degrade { zone: 0, is_offline: true },
+                crash(),
+                write(2, 5),
+                write(1, 5),
+                crash(),
+            ]),
+        ),
+    ]
+}
+
+/// Journal zones in turn, and openings that are cut.
+fn journal() -> Vec<(&'static str, Vec<Act>)> {
+    let lost = [write(0, 3), Act::Settle, write(0, 2), write(0, 1), Act::Settle, crash()];
+    let churn = Act::Churn { zone: 1, blocks: 1_500 };
+    vec![
+        (
+            "what-is-alive-is-carried-before-its-journal-zone-is-reset",
+            settled(vec![write(0, 5), churn.clone(), crash(), Act::ReadAll, churn.clone(), crash()]),
+        ),
+        (
+            "what-is-alive-is-carried-behind-a-volatile-cache",
+            settled(vec![write(0, 5), Act::Flush, churn.clone(), crash(), Act::ReadAll, churn, crash()]),
+        ),
+        ("writes-that-were-never-answered-do-not-come-back", vec![lost.to_vec(); 60].concat()),
+        (
+            "a-reset-is-cut-again-and-again",
+            vec![vec![write(0, 70), Act::Settle, Act::Reset(0), Act::Wait(30_000), crash()]; 60].concat(),
+        ),
+        ("a-reset-waits-for-a-flush-that-fails-volatile-cache", flushes_that_fail()),
+        (
+            "an-opening-is-cut-again-and-again",
+            settled(vec![
+                write(0, 50),
+                write(1, 20),
+                Act::Crash((0..60).collect()),
+                Act::ReadAll,
+                write(0, 5),
+                crash(),
+            ]),
+        ),
+    ]
+}
+
+/// The device dies while the mark of a reset is made durable.
+fn flushes_that_fail() -> Vec<Act> {
+    let once = |wait| {
+        [write(0, 5), Act::Settle, write(1, 1), Act::Settle, Act::Reset(0), Act::Wait(wait), Act::Die]
+            .into_iter()
+            .chain([Act::Settle, crash()])
+    };
+    (0..40).flat_map(|number| once(1_000 * number)).collect()
+}

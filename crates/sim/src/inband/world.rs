@@ -1,0 +1,624 @@
+//! World of a run: a device, the drive over it, its host, and what is checked after each power failure.
+
+use super::act::Act;
+use super::device::DeviceHandle;
+use super::model::{Before, Change, FoundBlocks, TORN, ZoneModel, is_number, is_torn};
+use super::plan::Plan;
+use crate::conventional::Tally;
+use crate::conventional::model::fill;
+use crate::tally::Failure;
+use base::frame::Frame;
+use base::time::{Instant, Nanos};
+use base::units::ZoneIndex;
+use drive::inband::layout::Layout;
+use drive::inband::{InbandDrive, OpenError, format, open};
+use std::collections::BTreeMap;
+use zone::device::{Command, Completion, Op, Status, Token, ZoneState, ZonedDevice};
+
+/// Events after which a run is stuck.
+const EVENTS_MAX: u32 = 100_000;
+/// Most blocks of a command.
+const TRANSFER_MAX: u32 = 64;
+
+/// Command of the host that is not answered.
+#[derive(Debug)]
+enum Asked {
+    Write { zone: usize, life: u64, end: usize },
+    Read { zone: usize, life: u64, offset: u32, blocks: u32, known: usize, end: u32, is_judged: bool },
+    Reset { zone: usize },
+    Finish { zone: usize },
+    Flush(Vec<(u64, usize)>),
+    Other,
+}
+
+/// See the module.
+pub struct World {
+    plan: Plan,
+    layout: Layout,
+    device: DeviceHandle,
+    drive: Option<InbandDrive<DeviceHandle>>,
+    zones: Vec<ZoneModel>,
+    asked: BTreeMap<u64, Asked>,
+    next_token: u64,
+    next_block: u64,
+    now: Instant,
+    /// Commands may fail until the next power failure.
+    is_faulty: bool,
+    last: Option<Completion>,
+    hash: u64,
+    tally: Tally,
+}
+
+fn index(zone: u32) -> usize {
+    usize::try_from(zone).expect("few zones")
+}
+
+/// Carries out one command of a device that nobody else uses; none once `left` are through: the power fails.
+fn carry_out(
+    device: &mut DeviceHandle,
+    command: Command,
+    now: &mut Instant,
+    left: &mut Option<u64>,
+) -> Option<Completion> {
+    device.submit(*now, command);
+    if let Some(left) = left {
+        if *left == 0 {
+            device.crash();
+            return None;
+        }
+        *left -= 1;
+    }
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        *now = device.next_event()?.max(*now);
+        device.poll(*now, &mut completions);
+    }
+    completions.pop()
+}
+
+impl World {
+    /// Formats a drive and opens it.
+    pub fn new(plan: &Plan) -> Result<World, Failure> {
+        let device = DeviceHandle::new(plan.geometry(), plan.latency, plan.leaves_stale, plan.seed);
+        let mut world = World {
+            plan: plan.clone(),
+            layout: plan.layout(),
+            device,
+            drive: None,
+            zones: vec![ZoneModel::default(); index(plan.zones)],
+            asked: BTreeMap::new(),
+            next_token: 0,
+            next_block: 1,
+            now: Instant(1),
+            is_faulty: false,
+            last: None,
+            hash: 0xcbf2_9ce4_8422_2325,
+            tally: Tally::default(),
+        };
+        let mut handle = world.device.clone();
+        let mut now = world.now;
+        let made = format(&mut handle, [7; 16], &mut |device, command| {
+            carry_out(device, command, &mut now, &mut None)
+        });
+        made.map_err(|error| Failure::new(format!("the device is not formatted: {error}")))?;
+        world.now = now;
+        world.open(&[])?;
+        Ok(world)
+    }
+
+    /// Counts of what was done.
+    pub fn tally(&self) -> Tally {
+        Tally { disk_commands: self.device.commands(), ..self.tally }
+    }
+
+    /// Hash of all answers.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Opens the drive; before, openings are cut by power failures after so many commands.
+    fn open(&mut self, cuts: &[u64]) -> Result<(), Failure> {
+        let units = self.plan.cached_units;
+        for cut in cuts.iter().copied().map(Some).chain([None]) {
+            let (mut now, mut left) = (self.now, cut);
+            let opened = open(self.device.clone(), units, &mut |device, command| {
+                carry_out(device, command, &mut now, &mut left)
+            });
+            self.now = now;
+            match opened {
+                Ok(drive) if cut.is_none() => self.drive = Some(drive),
+                // It was through before the power failed; then it fails now.
+                Ok(_) => self.device.crash(),
+                Err(OpenError::Gone) if cut.is_some() => self.tally.openings_cut += 1,
+                Err(error) => return Err(Failure::new(format!("the drive is not opened: {error}"))),
+            }
+            self.expect_no_misuse()?;
+        }
+        Ok(())
+    }
+
+    fn expect_no_misuse(&self) -> Result<(), Failure> {
+        match self.device.misuse() {
+            Some(misuse) => Err(Failure::new(format!("the device refuses what it is asked: {misuse}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn drive(&mut self) -> &mut InbandDrive<DeviceHandle> {
+        self.drive.as_mut().expect("the drive is open between acts")
+    }
+
+    fn submit(&mut self, zone: u32, op: Op, asked: Asked) {
+        self.next_token += 1;
+        let token = self.next_token;
+        self.asked.insert(token, asked);
+        let now = self.now;
+        self.drive().submit(now, Command { token: Token(token), zone: ZoneIndex(zone), op });
+    }
+
+    fn poll(&mut self) -> Result<(), Failure> {
+        let mut completions = Vec::new();
+        let now = self.now;
+        self.drive().poll(now, &mut completions);
+        for completion in completions {
+            self.take(completion)?;
+        }
+        Ok(())
+    }
+
+    /// Time passes up to an instant.
+    fn wait_until(&mut self, until: Instant) -> Result<(), Failure> {
+        while let Some(next) = self.drive().next_event().filter(|next| *next <= until) {
+            self.now = next.max(self.now);
+            self.poll()?;
+        }
+        self.now = until.max(self.now);
+        self.poll()
+    }
+
+    /// All commands are answered.
+    fn settle(&mut self) -> Result<(), Failure> {
+        for _ in 0..EVENTS_MAX {
+            self.poll()?;
+            if self.asked.is_empty() {
+                return Ok(());
+            }
+            let Some(next) = self.drive().next_event() else {
+                return Err(Failure::new(format!("nothing is due, and these wait: {:?}", self.asked)));
+            };
+            self.now = next.max(self.now);
+        }
+        Err(Failure::new(format!("stuck with {:?}", self.asked)))
+    }
+
+    fn take(&mut self, completion: Completion) -> Result<(), Failure> {
+        let Some(asked) = self.asked.remove(&completion.token.0) else {
+            return Err(Failure::new(format!("an answer that nobody waits for: {completion:?}")));
+        };
+        self.tally.commands += 1;
+        for part in [self.now.0, completion.token.0, u64::from(completion.status.nvme_code())] {
+            self.hash = (self.hash ^ part).wrapping_mul(0x0100_0000_01b3);
+        }
+        let has_succeeded = completion.status == Status::Success;
+        self.tally.failed += u64::from(!has_succeeded);
+        let may_fail = self.is_faulty || matches!(asked, Asked::Read { .. });
+        if !has_succeeded && !may_fail {
+            return Err(Failure::new(format!("{asked:?} failed with {:?}", completion.status)));
+        }
+        let is_volatile = self.plan.is_volatile;
+        match asked {
+            Asked::Write { zone, life, end } => {
+                let model = &mut self.zones[zone];
+                if model.life == life {
+                    if has_succeeded && model.has_failed {
+                        return Err(Failure::new(format!(
+                            "zone {zone}: a write succeeds after one that failed"
+                        )));
+                    }
+                    model.has_failed |= !has_succeeded;
+                    if has_succeeded {
+                        if model.answered >= end {
+                            return Err(Failure::new(format!(
+                                "zone {zone}: writes are answered out of order"
+                            )));
+                        }
+                        model.answered = end;
+                        model.durable = if is_volatile { model.durable } else { end };
+                    }
+                }
+            }
+            Asked::Read { zone, life, offset, blocks, known, end, is_judged } => {
+                if completion.frames.len() != index(blocks) {
+                    return Err(Failure::new("a read comes home with other frames"));
+                }
+                let is_judged = is_judged && self.zones[zone].life == life;
+                if has_succeeded && is_judged {
+                    self.judge(zone, offset, &completion.frames, known, end)?;
+                } else if !has_succeeded && is_judged && !self.is_faulty {
+                    self.excuse(zone, (offset, blocks), known, completion.status)?;
+                }
+            }
+            Asked::Reset { zone } if has_succeeded => {
+                self.zones[zone].change = None;
+                self.zones[zone].before = None;
+            }
+            Asked::Finish { zone } if has_succeeded => {
+                let model = &mut self.zones[zone];
+                (model.change, model.is_finished) = (None, true);
+                if model.has_failed {
+                    model.blocks.truncate(model.answered);
+                }
+                model.durable = model.blocks.len();
+            }
+            Asked::Flush(answered) if has_succeeded => {
+                for (model, (life, answered)) in self.zones.iter_mut().zip(answered) {
+                    if model.life == life {
+                        model.durable = model.durable.max(answered);
+                    }
+                }
+            }
+            Asked::Reset { .. } | Asked::Finish { .. } | Asked::Flush(_) | Asked::Other => {}
+        }
+        self.last = Some(completion);
+        Ok(())
+    }
+
+    /// Holds what was read against what was written.
+    fn judge(
+        &mut self,
+        zone: usize,
+        offset: u32,
+        frames: &[Frame],
+        known: usize,
+        end: u32,
+    ) -> Result<(), Failure> {
+        let model = &self.zones[zone];
+        for (at, frame) in (offset..).zip(frames) {
+            let is_right = match model.blocks.get(index(at)) {
+                Some(number) if index(at) < known => is_number(*number, frame),
+                // Behind the end of a zone that is full there may be blocks that were torn.
+                _ => {
+                    at < end || frame.is_blank() || ((model.is_full || model.has_degraded) && is_torn(frame))
+                }
+            };
+            self.tally.blocks_verified += 1;
+            if !is_right {
+                let what = format!("zone {zone}, block {at} of {end}: other data or metadata, {frame:?}");
+                return Err(Failure::new(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only blocks that the device cannot return excuse a read.
+    fn excuse(
+        &self,
+        zone: usize,
+        (offset, blocks): (u32, u32),
+        known: usize,
+        status: Status,
+    ) -> Result<(), Failure> {
+        let model = &self.zones[zone];
+        let range = offset..offset + blocks;
+        let is_spoiled = model.spoiled.iter().any(|at| range.contains(at));
+        let is_beyond = model.has_degraded && index(range.end) > known;
+        if (status == Status::UnrecoveredReadError && (is_spoiled || is_beyond)) || model.is_offline {
+            return Ok(());
+        }
+        Err(Failure::new(format!("zone {zone}: blocks {range:?} are not read: {status:?}")))
+    }
+
+    /// Carries out an act.
+    pub fn act(&mut self, act: &Act) -> Result<(), Failure> {
+        match act {
+            Act::Write { zone, blocks, is_append } => self.write(*zone, *blocks, *is_append),
+            Act::Fill { zone, left } => self.fill_up(*zone, *left)?,
+            Act::Churn { zone, blocks } => self.churn(*zone, *blocks)?,
+            Act::Read { zone, offset, blocks } => self.read(*zone, *offset, *blocks),
+            Act::Reset(zone) => self.reset(*zone),
+            Act::Finish(zone) => self.finish(*zone),
+            Act::Close(zone) => {
+                let model = &self.zones[index(*zone)];
+                let is_over = model.is_finished || model.is_full || model.has_degraded;
+                let is_active = model.answered > 0 && model.end() < self.layout.capacity() && !is_over;
+                if is_active
+                    && model.change.is_none()
+                    && !model.has_failed
+                    && model.answered == model.blocks.len()
+                {
+                    self.submit(*zone, Op::Close, Asked::Other);
+                }
+            }
+            Act::Flush => {
+                let answered = self.zones.iter().map(|model| (model.life, model.answered)).collect();
+                self.submit(0, Op::Flush, Asked::Flush(answered));
+            }
+            Act::Wait(nanos) => self.wait_until(self.now + Nanos(*nanos))?,
+            Act::Settle => self.settle()?,
+            Act::ReadAll => self.read_all()?,
+            Act::Crash(cuts) => self.crash(cuts)?,
+            Act::Reopen => {
+                self.settle()?;
+                self.crash(&[])?;
+            }
+            Act::WriteFault => {
+                self.device.fail_next_write();
+                self.is_faulty = true;
+            }
+            Act::Spoil { zone, offset } => {
+                let model = &mut self.zones[index(*zone)];
+                if index(*offset) < model.answered && model.change.is_none() {
+                    model.spoiled.push(*offset);
+                    let own = self.layout.device_zone(ZoneIndex(*zone));
+                    self.device.spoil(own, self.layout.place(*offset));
+                }
+            }
+            Act::Degrade { zone, is_offline } => self.degrade(*zone, *is_offline)?,
+            Act::Die => {
+                self.device.die();
+                self.is_faulty = true;
+            }
+        }
+        self.poll()?;
+        self.expect_no_misuse()
+    }
+
+    /// A zone is written up to so many blocks before its end.
+    fn fill_up(&mut self, zone: u32, left: u32) -> Result<(), Failure> {
+        let wanted = self.layout.capacity() - left;
+        loop {
+            let end = self.zones[index(zone)].end();
+            if end >= wanted {
+                return Ok(());
+            }
+            self.write(zone, (wanted - end).min(TRANSFER_MAX - 3), false);
+            if self.zones[index(zone)].end() == end {
+                return Ok(());
+            }
+            self.settle()?;
+        }
+    }
+
+    /// Blocks are written one after the other, and the zone reset when it is full.
+    fn churn(&mut self, zone: u32, blocks: u32) -> Result<(), Failure> {
+        for _ in 0..blocks {
+            if self.zones[index(zone)].end() == self.layout.capacity() {
+                self.reset(zone);
+            } else {
+                self.write(zone, 1, false);
+            }
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// A zone turns read-only, or offline.
+    fn degrade(&mut self, zone: u32, is_offline: bool) -> Result<(), Failure> {
+        self.settle()?;
+        let model = &mut self.zones[index(zone)];
+        let state = if is_offline { ZoneState::Offline } else { ZoneState::ReadOnly };
+        if model.answered > 0 && !model.has_failed && !model.has_degraded {
+            (model.has_degraded, model.is_offline) = (true, is_offline);
+            self.device.degrade(self.layout.device_zone(ZoneIndex(zone)), state);
+            self.is_faulty = true;
+        }
+        Ok(())
+    }
+
+    /// Zones that are active, or may still be.
+    fn active(&self) -> usize {
+        let capacity = index(self.layout.capacity());
+        let is_active = |model: &&ZoneModel| {
+            let is_used =
+                model.end() > 0 && model.answered < capacity && !model.is_finished && !model.is_full;
+            !model.has_degraded && (model.change.is_some() || is_used)
+        };
+        self.zones.iter().filter(is_active).count()
+    }
+
+    fn write(&mut self, zone: u32, blocks: u32, is_append: bool) {
+        let model = &self.zones[index(zone)];
+        let end = model.end();
+        let blocks = blocks.min(self.layout.capacity().saturating_sub(end)).min(if is_append {
+            32
+        } else {
+            TRANSFER_MAX
+        });
+        let is_over = model.is_finished || model.is_full || model.change == Some(Change::Finish);
+        let is_over = is_over || model.has_failed || model.has_degraded;
+        let has_place = end > 0 || self.active() < index(self.plan.active_zones_max);
+        if blocks == 0 || is_over || !has_place {
+            return;
+        }
+        let numbers: Vec<u64> = (self.next_block..).take(index(blocks)).collect();
+        self.next_block += u64::from(blocks);
+        let frames = numbers
+            .iter()
+            .map(|number| {
+                let mut frame = Frame::zeroed();
+                fill(*number, &mut frame);
+                frame
+            })
+            .collect();
+        let model = &mut self.zones[index(zone)];
+        model.blocks.extend(numbers);
+        let asked = Asked::Write { zone: index(zone), life: model.life, end: model.blocks.len() };
+        let op = if is_append { Op::Append { frames } } else { Op::Write { offset: end, frames } };
+        self.submit(zone, op, asked);
+    }
+
+    fn read(&mut self, zone: u32, offset: u32, blocks: u32) {
+        let blocks = blocks.min(self.layout.capacity() - offset);
+        let model = &self.zones[index(zone)];
+        let asked = Asked::Read {
+            zone: index(zone),
+            life: model.life,
+            offset,
+            blocks,
+            known: model.answered,
+            end: model.end(),
+            is_judged: model.change.is_none() && !model.has_failed,
+        };
+        let frames = (0..blocks).map(|_| Frame::zeroed()).collect();
+        self.submit(zone, Op::Read { offset, frames }, asked);
+    }
+
+    fn reset(&mut self, zone: u32) {
+        let model = &mut self.zones[index(zone)];
+        if model.change.is_some() || model.has_failed || model.has_degraded {
+            return;
+        }
+        model.before = Some(Before {
+            blocks: std::mem::take(&mut model.blocks),
+            durable: model.durable,
+            is_finished: model.is_finished || model.is_full,
+            spoiled: std::mem::take(&mut model.spoiled),
+        });
+        (model.answered, model.durable, model.is_finished, model.is_full) = (0, 0, false, false);
+        (model.change, model.life) = (Some(Change::Reset), model.life + 1);
+        self.submit(zone, Op::Reset, Asked::Reset { zone: index(zone) });
+    }
+
+    fn finish(&mut self, zone: u32) {
+        let capacity = self.layout.capacity();
+        let model = &mut self.zones[index(zone)];
+        // An empty zone that is finished shows what the device has left there.
+        let shows_stale = self.plan.leaves_stale && model.end() == 0;
+        let is_over = model.is_finished || model.is_full || model.end() == capacity || shows_stale;
+        if model.change.is_some() || model.has_failed || model.has_degraded || is_over {
+            return;
+        }
+        model.change = Some(Change::Finish);
+        self.submit(zone, Op::Finish, Asked::Finish { zone: index(zone) });
+    }
+
+    fn read_all(&mut self) -> Result<(), Failure> {
+        self.settle()?;
+        for zone in 0..self.plan.zones {
+            for offset in (0..self.layout.capacity()).step_by(40) {
+                self.read(zone, offset, 40);
+            }
+        }
+        self.settle()
+    }
+
+    /// Answer to the only command that waits.
+    fn answer(&mut self) -> Result<Completion, Failure> {
+        self.settle()?;
+        self.last.take().ok_or_else(|| Failure::new("nothing was answered"))
+    }
+
+    /// The power fails; then every zone is looked at.
+    fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
+        self.tally.crashes += 1;
+        self.drive = None;
+        self.asked.clear();
+        self.device.revive();
+        self.device.crash();
+        self.is_faulty = false;
+        self.open(cuts)?;
+        for zone in 0..self.plan.zones {
+            self.look_at(zone)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out how a zone came through a power failure, and whether it may be so.
+    fn look_at(&mut self, zone: u32) -> Result<(), Failure> {
+        self.submit(zone, Op::Report { count: 1 }, Asked::Other);
+        let report = self.answer()?.report;
+        let descriptor = *report.first().ok_or_else(|| Failure::new("an empty report"))?;
+        let capacity = self.layout.capacity();
+        let is_full = descriptor.state == ZoneState::Full;
+        let is_read_only = descriptor.state == ZoneState::ReadOnly;
+        let model = &mut self.zones[index(zone)];
+        if model.has_degraded != (is_read_only || descriptor.state == ZoneState::Offline) {
+            return Err(Failure::new(format!("zone {zone} is {:?}", descriptor.state)));
+        }
+        if model.is_offline {
+            return Ok(());
+        }
+        let pointer = if is_full || is_read_only { capacity } else { descriptor.write_pointer };
+        // Beyond what the model says nothing is judged before it is known which life this is.
+        model.has_failed = false;
+        let mut found = Vec::new();
+        for offset in 0..pointer.saturating_add(1).min(capacity) {
+            let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+            let (zone, life) = (index(zone), u64::MAX);
+            let asked = Asked::Read { zone, life, offset, blocks: 1, known: 0, end: 0, is_judged: false };
+            self.submit(u32::try_from(zone).expect("small"), op, asked);
+            let answer = self.answer()?;
+            found.push((answer.status, answer.frames));
+        }
+        let has_metadata =
+            |(status, frames): &(Status, Vec<Frame>)| *status != Status::Success || !is_torn(&frames[0]);
+        let end = match is_full || is_read_only {
+            true => found.iter().rposition(has_metadata).map_or(0, |at| at + 1),
+            false => index(pointer),
+        };
+        let is_blank =
+            |(status, frames): &(Status, Vec<Frame>)| *status == Status::Success && frames[0].is_blank();
+        if !is_full && !is_read_only && !found[end..].iter().all(is_blank) {
+            return Err(Failure::new(format!("zone {zone}: something lies behind its end, block {end}")));
+        }
+        found.truncate(end);
+        self.adopt(index(zone), FoundBlocks { blocks: found, is_full, is_read_only })
+    }
+
+    /// The model goes on from what was found, if that may be.
+    fn adopt(&mut self, zone: usize, found: FoundBlocks) -> Result<(), Failure> {
+        let capacity = index(self.layout.capacity());
+        let model = &mut self.zones[zone];
+        let before = model.before.take();
+        let change = model.change.take();
+        let present = Before {
+            blocks: std::mem::take(&mut model.blocks),
+            durable: model.durable,
+            is_finished: model.is_finished || model.is_full,
+            spoiled: std::mem::take(&mut model.spoiled),
+        };
+        let (chosen, fit) = match found.fits(&present, change == Some(Change::Finish), capacity) {
+            Ok(fit) => (present, fit),
+            Err(wrong) => match before {
+                Some(before) => {
+                    let fit = found.fits(&before, false, capacity).map_err(|old| {
+                        Failure::new(format!("zone {zone}: neither reset ({wrong}) nor as before ({old})"))
+                    })?;
+                    (before, fit)
+                }
+                None => return Err(Failure::new(format!("zone {zone}: {wrong}"))),
+            },
+        };
+        let end = found.blocks.len();
+        self.tally.blocks_lost += u64::try_from(chosen.blocks.len() - fit).expect("small");
+        self.tally.blocks_found += u64::try_from(fit.saturating_sub(chosen.durable)).expect("small");
+        self.tally.blocks_verified += u64::try_from(end).expect("small");
+        model.blocks = chosen.blocks;
+        model.blocks.truncate(fit);
+        model.blocks.resize(end, TORN);
+        model.spoiled = chosen.spoiled;
+        model.spoiled.retain(|at| index(*at) < end);
+        (model.answered, model.durable) = (end, end);
+        model.is_full = found.is_full;
+        model.is_finished = false;
+        model.life += 1;
+        Ok(())
+    }
+
+    /// The end of a run: everything is answered, read, and there after another power failure.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        self.settle()?;
+        if !self.is_faulty {
+            self.act(&Act::Flush)?;
+            self.read_all()?;
+        }
+        self.crash(&[])?;
+        self.read_all()?;
+        let commands = self.device.commands();
+        self.crash(&[])?;
+        match self.device.commands() > commands {
+            true => Ok(()),
+            false => Err(Failure::new("a drive is opened without a look at the device")),
+        }
+    }
+}
