@@ -21,7 +21,7 @@ use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lab::array_run::Pattern;
+use lab::array_run::{Identity, Pattern};
 use lab::experiment::scheme;
 use server::{CORES_MAX, Listen};
 use std::path::PathBuf;
@@ -612,6 +612,9 @@ pub struct ArrayRun {
     /// Profile of the drives, by name or as a TOML file
     #[arg(long, default_value = "zn540-4tb")]
     pub profile: String,
+    /// Place of the metadata of blocks: metadata, in-band (as for drives that keep none)
+    #[arg(long, default_value = "metadata", value_parser = parse_identity)]
+    pub identity: Identity,
     /// RAID level
     #[arg(long, default_value = "raid5", value_parser = parse_level)]
     pub level: LevelChoice,
@@ -732,6 +735,14 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 
 /// More than any drive takes.
 pub const RATE_MIB_MAX: u64 = 1 << 20;
+
+fn parse_identity(text: &str) -> Result<Identity, String> {
+    match text {
+        "metadata" => Ok(Identity::Metadata),
+        "in-band" => Ok(Identity::InBand),
+        _ => Err(format!("`{text}`: use metadata or in-band")),
+    }
+}
 
 fn parse_pattern(text: &str) -> Result<Pattern, String> {
     match text {

@@ -128,6 +128,7 @@ fn array_run(options: &ArrayRun) -> Result<()> {
         queue_depth: options.iodepth,
         seconds: options.seconds,
         seed: options.seed,
+        identity: options.identity,
     })?;
     if options.json {
         println!("{}", serde_json::to_string(&report)?);

@@ -14,16 +14,20 @@ use base::random::Random;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, Lba};
 use drive::emulated::{EmulatedDrive, TimedDrive};
+use drive::inband::layout::{JOURNAL_ZONES, Layout};
+use drive::inband::{self, InbandDrive};
 use drive::timing::{ModelOptions, Profile};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use zone::device::{Geometry, ZonedDevice};
+use zone::device::{Command, Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::stripe::Level;
 
 /// Zones of a run, scaled down so that a volume of some hundred MiB has many: costs of whole zones scale
 /// with what is in them.
 const ZONE_CAPACITY_BLOCKS: u32 = 4096;
+/// Units whose identities drives keep in memory: 64 MiB.
+const CACHED_UNITS: usize = 16_384;
 /// Turns at one instant after which the engine is stuck.
 const TURNS_MAX: u32 = 1_000_000;
 
@@ -71,6 +75,17 @@ pub struct ArrayRun {
     pub seconds: f64,
     /// Seed of the drives and of the clients.
     pub seed: u64,
+    /// Place of the metadata of blocks.
+    pub identity: Identity,
+}
+
+/// Place of the metadata of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The drives keep metadata with their blocks.
+    Metadata,
+    /// They keep none; it lies among the data (ADR 64).
+    InBand,
 }
 
 /// Results of a run.
@@ -150,9 +165,19 @@ impl<'a> Clients<'a> {
             (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(u8::MAX); 16]).collect();
         let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
         for (uuid, seed) in members.iter().zip(options.seed..) {
-            let drive = EmulatedDrive::on_heap(config.geometry, *uuid)?;
             let model = ModelOptions { seed, ..ModelOptions::default() };
-            devices.push(Some(Box::new(TimedDrive::new(drive, &options.profile, model))));
+            devices.push(Some(match options.identity {
+                Identity::Metadata => {
+                    let drive = EmulatedDrive::on_heap(config.geometry, *uuid)?;
+                    Box::new(TimedDrive::new(drive, &options.profile, model))
+                }
+                Identity::InBand => {
+                    let zones = config.geometry.zones + JOURNAL_ZONES;
+                    let geometry = Geometry { zones, ..geometry_of(options) };
+                    let drive = EmulatedDrive::on_heap(geometry, *uuid)?;
+                    Box::new(in_band(TimedDrive::new(drive, &options.profile, model), *uuid)?)
+                }
+            }));
         }
         let mut drives = DriveSet::new(devices);
         format(&mut drives, &config, &members)?;
@@ -275,16 +300,41 @@ impl<'a> Clients<'a> {
 }
 
 /// An array of scaled-down zones, as many as the volume needs.
-fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
-    let real = options.profile.geometry();
-    let geometry = Geometry {
-        zones: 0,
+/// Zones and limits of the drives; as many zones as it takes.
+fn geometry_of(options: &ArrayRun) -> Geometry {
+    Geometry {
+        zones: JOURNAL_ZONES + 1,
         zone_size_blocks: ZONE_CAPACITY_BLOCKS,
         zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
         volatile_cache: false,
         areas: None,
-        ..real
+        ..options.profile.geometry()
+    }
+}
+
+/// A drive with identities in-band over one whose metadata nobody looks at.
+fn in_band(mut device: TimedDrive, uuid: [u8; 16]) -> Result<InbandDrive<TimedDrive>> {
+    let mut now = Instant(1);
+    let mut carry_out = |device: &mut TimedDrive, command: Command| {
+        device.submit(now, command);
+        let mut completions = Vec::new();
+        while completions.is_empty() {
+            now = device.next_event()?.max(now);
+            device.poll(now, &mut completions);
+        }
+        completions.pop()
     };
+    inband::format(&mut device, uuid, &mut carry_out)?;
+    Ok(inband::open(device, CACHED_UNITS, &mut carry_out)?)
+}
+
+fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
+    let device = geometry_of(options);
+    let geometry = match options.identity {
+        Identity::Metadata => device,
+        Identity::InBand => Layout::of(&device)?.geometry(&device),
+    };
+    let geometry = Geometry { zones: 0, ..geometry };
     let config = ArrayConfig {
         array: *b"virtual array 01",
         level: options.level,

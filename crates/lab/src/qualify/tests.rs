@@ -149,3 +149,30 @@ fn faults_are_found() {
     assert!(found(Fault::FewerZones).contains(&"limits"));
     assert!(found(Fault::DoesNotReset).contains(&"resets"));
 }
+
+#[test]
+fn a_drive_with_identities_in_band_passes() {
+    let carry_out = &mut |device: &mut EmulatedDrive, command: Command| {
+        device.submit(Instant(0), command);
+        let mut completions = Vec::new();
+        device.poll(Instant(0), &mut completions);
+        completions.pop()
+    };
+    let own = Geometry {
+        zone_size_blocks: 512,
+        zone_capacity_blocks: 400,
+        open_zones_max: 4,
+        transfer_blocks_max: 128,
+        ..geometry()
+    };
+    for volatile_cache in [false, true] {
+        let own = Geometry { volatile_cache, ..own };
+        let mut device = EmulatedDrive::on_heap(own, [1; 16]).expect("a geometry that can be");
+        drive::inband::format(&mut device, [2; 16], carry_out).expect("a device that can be used");
+        let mut drive = drive::inband::open(device, 16, carry_out).expect("a drive that was formatted");
+        let report = run(&mut drive, OPTIONS, &|_| {});
+        let differ: Vec<_> =
+            report.checks.iter().filter(|row| matches!(row.outcome, Outcome::Differs { .. })).collect();
+        assert!(report.passed, "{differ:?}");
+    }
+}
