@@ -104,6 +104,8 @@ pub enum DriveKind {
     NvmeZns,
     /// A block device that is cut into zones.
     Conventional,
+    /// A zoned block device without metadata.
+    Zoned,
     /// A file that is used as such a device.
     RawFile,
 }
@@ -112,7 +114,7 @@ impl DriveKind {
     /// True of drives that have device nodes, whose names change.
     pub fn is_device(self) -> bool {
         match self {
-            DriveKind::NvmeZns | DriveKind::Conventional => true,
+            DriveKind::NvmeZns | DriveKind::Conventional | DriveKind::Zoned => true,
             DriveKind::Emulated | DriveKind::RawFile => false,
         }
     }

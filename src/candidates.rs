@@ -7,6 +7,7 @@ use crate::array_file::DriveTable;
 use crate::host::Host;
 use crate::sighting::{self, Sighting};
 use drive::nvme::node;
+use drive::zoned;
 use std::path::PathBuf;
 
 /// A device that is not looked at yet.
@@ -53,8 +54,9 @@ fn all() -> Vec<Candidate> {
     });
     for node in nodes {
         let is_part_of_another = node.users.iter().any(|user| user.starts_with("member of"));
-        let has_zones = node.zones.as_ref().is_some_and(|zones| zones.model == "host-managed");
-        if !is_part_of_another && !has_zones {
+        // A namespace with zones is looked at by its other node, but for one without metadata.
+        let is_nvme = node.zones.is_some() && node::of_block_node(&node.path).is_some();
+        if !is_part_of_another && (!is_nvme || zoned::is_inband(&node.path)) {
             all.push(Candidate { path: node.path, id: node.id });
         }
     }

@@ -14,6 +14,7 @@ use drive::conventional::device::layout_for;
 use drive::emulated::{DriveError, DriveProblem};
 use drive::nvme::{self, open::NvmeProblem};
 use drive::ordinary::open::is_held;
+use drive::zoned;
 use serde::Serialize;
 use std::fmt;
 use std::io::ErrorKind;
@@ -39,8 +40,6 @@ enum State {
     Unreadable { error: String, is_denied: bool },
     /// It cannot be written.
     ReadOnly,
-    /// Its zones have to be written in order.
-    Zoned,
     /// It has zones of its own, and its blocks or zones cannot be used as they are.
     Unsuited { why: String },
 }
@@ -78,13 +77,19 @@ impl Candidate {
     fn of(mut node: BlockNode) -> Candidate {
         // Blocks with metadata are reached through the other node of the namespace.
         let own = node.zones.is_some().then(|| nvme::node::of_block_node(&node.path)).flatten();
-        let state = match own {
+        let block_path = node.path.clone();
+        let mut state = match own {
             Some(path) => {
                 node.path = path;
                 state_of_nvme(&node)
             }
             None => state_of(&node),
         };
+        // One without metadata is used by its block node, with identities in-band.
+        if matches!(state, State::Unsuited { .. }) && zoned::geometry_of(&block_path).is_ok() {
+            node.path = block_path;
+            state = state_of(&node);
+        }
         let advice = advice(&node, &state);
         Candidate { node, state, advice }
     }
@@ -121,9 +126,6 @@ fn state_of_nvme(node: &BlockNode) -> State {
 }
 
 fn state_of(node: &BlockNode) -> State {
-    if node.zones.as_ref().is_some_and(|zones| zones.model == "host-managed") {
-        return State::Zoned;
-    }
     if !node.users.is_empty() {
         return State::InUse;
     }
@@ -136,6 +138,9 @@ fn state_of(node: &BlockNode) -> State {
         Ok(false) if node.read_only => return State::ReadOnly,
         Ok(false) => {}
     }
+    if zoned::is_zoned(&node.path) {
+        return state_of_zoned(node);
+    }
     match Device::open(&node.path) {
         Err(error) => State::Unreadable { error: format!("{error:#}"), is_denied: false },
         Ok(device) => {
@@ -145,12 +150,28 @@ fn state_of(node: &BlockNode) -> State {
     }
 }
 
+/// State of a zoned block device that nobody uses.
+fn state_of_zoned(node: &BlockNode) -> State {
+    match zoned::geometry_of(&node.path) {
+        Ok((_, 0)) => State::Free,
+        Ok((geometry, written)) => {
+            let array = Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
+            let whose = array.map(|array| format!("a drive of Zoneweave, of array {array}"));
+            let zones = format!("data in {written} of {} zones", geometry.zones);
+            State::Holds { holds: whose.into_iter().chain([zones]).collect() }
+        }
+        Err(DriveError { problem: DriveProblem::Zoned(problem), .. }) => {
+            State::Unsuited { why: problem.to_string() }
+        }
+        Err(error) => State::Unreadable { error: error.problem.to_string(), is_denied: false },
+    }
+}
+
 fn advice(node: &BlockNode, state: &State) -> String {
     let path = node.path.display();
     let create = |force: &str| format!("zoneweave create DIR --drives-path {path},...{force}");
     let least = least_bytes();
     match state {
-        State::Zoned => "zoned devices without metadata are not served yet".to_owned(),
         State::Unsuited { .. } => "format it, or use another one".to_owned(),
         State::InUse => "free it first, or use another one".to_owned(),
         State::Unreadable { is_denied: true, .. } => "run this as root".to_owned(),
@@ -158,6 +179,9 @@ fn advice(node: &BlockNode, state: &State) -> String {
         State::ReadOnly => "make it writable: blockdev --setrw".to_owned(),
         State::Free | State::Holds { .. } if node.zones.is_none() && node.size_bytes < least => {
             format!("too small: {} are the least", human_bytes(least))
+        }
+        State::Free if zoned::is_zoned(&node.path) => {
+            format!("{}; metadata lie in-band, which takes 1 block of 60, and two zones", create(""))
         }
         State::Free => create(""),
         State::Holds { holds } if holds.iter().any(|what| what.contains("of the md array")) => {
@@ -214,7 +238,6 @@ impl fmt::Display for Candidate {
         }
         match &self.state {
             State::Free => write!(f, "\n    free")?,
-            State::Zoned => write!(f, "\n    zoned")?,
             State::Unsuited { why } => write!(f, "\n    cannot be used as it is: {why}")?,
             State::ReadOnly => write!(f, "\n    read-only")?,
             State::Holds { holds } => write!(f, "\n    holds {}", holds.join(", and "))?,

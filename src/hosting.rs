@@ -73,11 +73,16 @@ impl Hosting {
     pub fn host(&self, drive: AnyDrive, seed: u64) -> Result<Hosted> {
         match drive {
             AnyDrive::Emulated(drive) => self.host_emulated(*drive, seed),
-            AnyDrive::Conventional(_) | AnyDrive::Nvme(_) if self.profile.is_some() => Err(Exit::Usage.error(
+            AnyDrive::Conventional(_) | AnyDrive::Nvme(_) | AnyDrive::Zoned(_) if self.profile.is_some() => Err(Exit::Usage.error(
                 "--profile gives emulated drives the timing of a real one; this is a device, which has its own",
             )),
             // Its commands are on the kernel's side of a ring: nothing waits.
             AnyDrive::Conventional(drive) => {
+                let mut device = drive.drive;
+                device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
+                Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
+            }
+            AnyDrive::Zoned(drive) => {
                 let mut device = drive.drive;
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
                 Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })

@@ -10,6 +10,7 @@ use drive::any::{AnyDrive, Kind, discard};
 use drive::conventional::device::{format_device, layout_for, size_of};
 use drive::conventional::label::Label;
 use drive::nvme::open::{self, Found};
+use drive::zoned;
 use lab::qualify::{Options, Report, run as check};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -67,16 +68,11 @@ pub fn run(options: &Qualify) -> Result<Exit> {
     if !path.exists() {
         return Err(Exit::Absent.error(format!("{}: is not there", path.display())));
     }
-    // A device that is cut into zones is one for the length of the checks.
+    // A device that is no drive by itself is one for the length of the checks.
     let is_lent = device.is_some() && kind != Kind::Nvme;
     if is_lent {
         crate::raw::expect_free(path, false)?;
-        let label =
-            Label { uuid: *uuid::Uuid::new_v4().as_bytes(), layout: layout_for(size_of(path)?, None) };
-        label.layout.validate().map_err(|error| {
-            Exit::Usage.error(format!("{}: cannot be cut into zones: {error}", path.display()))
-        })?;
-        format_device(path, &label)?;
+        make_drive(path)?;
     } else {
         expect_blank(path)?;
     }
@@ -87,6 +83,19 @@ pub fn run(options: &Qualify) -> Result<Exit> {
     }
     print(&about, &report, options.json)?;
     Ok(if report.passed { Exit::Well } else { Exit::Damage })
+}
+
+/// Makes a drive of a device: its zones are used as they are, or it is cut into zones.
+fn make_drive(path: &Path) -> Result<()> {
+    let uuid = *uuid::Uuid::new_v4().as_bytes();
+    if zoned::is_zoned(path) {
+        return Ok(zoned::format_device(path, uuid)?);
+    }
+    let label = Label { uuid, layout: layout_for(size_of(path)?, None) };
+    label.layout.validate().map_err(|error| {
+        Exit::Usage.error(format!("{}: cannot be cut into zones: {error}", path.display()))
+    })?;
+    Ok(format_device(path, &label)?)
 }
 
 /// Refuses a drive that holds something: `--destroy` is for what is written from now on.
@@ -101,7 +110,7 @@ fn expect_blank(path: &Path) -> Result<()> {
     if !sighting.holds_no_data {
         let remedy = match Kind::of(path) {
             Kind::Nvme => format!("`nvme zns reset-zone --select-all {shown}` empties it"),
-            Kind::Emulated | Kind::Conventional => "create it anew".to_owned(),
+            Kind::Emulated | Kind::Conventional | Kind::Zoned => "create it anew".to_owned(),
         };
         return Err(Exit::Failed
             .error(format!("{shown}: has zones that are not empty; nothing was written. {remedy}")));
@@ -122,6 +131,7 @@ fn open_drive(path: &Path, options: &Qualify) -> Result<(Box<dyn ZonedDevice>, A
     let about = match &drive {
         AnyDrive::Emulated(_) => About { kind: "emulated", ..about },
         AnyDrive::Conventional(_) => About { kind: "conventional", ..about },
+        AnyDrive::Zoned(_) => About { kind: "zoned", ..about },
         AnyDrive::Nvme(drive) => about_nvme(&drive.found, about),
     };
     Ok((drive.into_device(), about))

@@ -1,5 +1,5 @@
-//! Devices that become drives: NVMe namespaces with zones (`/dev/ng0n1`), block devices that are cut into zones, and files
-//! as such (`raw:PATH`).
+//! Devices that become drives: NVMe namespaces with zones (`/dev/ng0n1`), zoned block devices without metadata, block devices that
+//! are cut into zones, and files as such (`raw:PATH`).
 
 use crate::array_file::{DriveKind, DriveTable};
 use crate::cli::Create;
@@ -16,6 +16,7 @@ use drive::conventional::label::Label;
 use drive::conventional::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES};
 use drive::nvme::node;
 use drive::nvme::open::{self, WornZones};
+use drive::zoned;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use zone::device::Geometry;
@@ -51,8 +52,10 @@ pub struct Devices {
 enum Zoning {
     /// They are cut like this.
     Cut(Layout),
-    /// They have them.
+    /// They have them, and metadata.
     Own(Geometry),
+    /// They have them; metadata lie in-band.
+    InBand(Geometry),
 }
 
 impl Devices {
@@ -74,12 +77,14 @@ impl Devices {
             );
         }
         let paths = devices.iter().map(std::path::absolute).collect::<std::io::Result<Vec<_>>>()?;
-        let zoned = paths.iter().filter(|path| node::is_nvme(path)).count();
-        let zoning = match zoned {
+        let with_metadata = paths.iter().filter(|path| node::is_nvme(path)).count();
+        let in_band = paths.iter().filter(|path| zoned::is_zoned(path)).count();
+        let zoning = match with_metadata + in_band {
             0 => Zoning::Cut(common_layout(&paths, options.zone_size)?),
-            _ if zoned < paths.len() => {
+            _ if with_metadata.max(in_band) < paths.len() => {
                 return Err(Exit::Usage.error(
-                    "--drives-path mixes drives with zones (/dev/ngXnY) and devices without: take one kind",
+                    "--drives-path mixes NVMe drives with zones (/dev/ngXnY), zoned block devices and devices without zones: take \
+                     one kind",
                 ));
             }
             _ if options.zone_size.is_some() || options.areas.zrwa_window.is_some() => {
@@ -87,7 +92,11 @@ impl Devices {
                     "--zone-size and --zrwa-window are not for drives that have zones of their own: leave them out",
                 ));
             }
-            _ => Zoning::Own(common_geometry(&paths)?),
+            _ if in_band > 0 => {
+                paths.iter().try_for_each(|path| expect_no_metadata(path))?;
+                Zoning::InBand(common_geometry(&paths, |path| Ok(zoned::geometry_of(path)?.0))?)
+            }
+            _ => Zoning::Own(common_geometry(&paths, |path| Ok(open::look(path)?.geometry))?),
         };
         Ok(Some(Devices { paths, zoning }))
     }
@@ -100,7 +109,7 @@ impl Devices {
     /// Zones and limits that all of them have.
     pub fn geometry(&self) -> Geometry {
         match self.zoning {
-            Zoning::Own(geometry) => geometry,
+            Zoning::Own(geometry) | Zoning::InBand(geometry) => geometry,
             Zoning::Cut(layout) => Geometry {
                 zones: layout.zones,
                 zone_size_blocks: layout.zone_units * UNIT_PLACES,
@@ -140,6 +149,7 @@ impl Devices {
     pub fn format(&self, path: &Path, uuid: [u8; 16]) -> Result<()> {
         match self.zoning {
             Zoning::Own(_) => Ok(open::erase(path, WornZones::Refused)?),
+            Zoning::InBand(_) => Ok(zoned::format_device(path, uuid)?),
             Zoning::Cut(layout) => {
                 // All are divided alike, the larger ones up to where the smallest ends.
                 let layout = Layout { blocks: size_of(path)? / base::units::BLOCK_BYTES_U64, ..layout };
@@ -171,8 +181,12 @@ impl Devices {
                 let (id, uuid) = (Some(found.name()), uuid::Uuid::from_bytes(found.uuid()));
                 DriveTable { kind: Some(DriveKind::NvmeZns), path, id, uuid }
             }
-            Zoning::Cut(_) => {
-                let kind = if path.is_file() { DriveKind::RawFile } else { DriveKind::Conventional };
+            Zoning::InBand(_) | Zoning::Cut(_) => {
+                let kind = match self.zoning {
+                    Zoning::InBand(_) => DriveKind::Zoned,
+                    _ if path.is_file() => DriveKind::RawFile,
+                    _ => DriveKind::Conventional,
+                };
                 let id = Host::here().node_at(&path).and_then(|node| node.id);
                 DriveTable { kind: Some(kind), path, id, uuid: uuid::Uuid::new_v4() }
             }
@@ -205,16 +219,16 @@ fn expect_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a device that cannot be cut into zones, for it has its own.
-fn expect_no_zones(path: &Path) -> Result<()> {
-    if !node::is_zoned_block(path) {
-        return Ok(());
+/// Refuses the block device of a namespace that has metadata: those are reached through its character device.
+fn expect_no_metadata(path: &Path) -> Result<()> {
+    match node::of_block_node(path) {
+        Some(own) if open::look(&own).is_ok() => Err(Exit::Usage.error(format!(
+            "{}: its blocks have metadata: give the character device of its namespace, {}",
+            path.display(),
+            own.display()
+        ))),
+        _ => Ok(()),
     }
-    let remedy = match node::of_block_node(path) {
-        Some(own) => format!("give the character device of its namespace, {}", own.display()),
-        None => "zoned devices without metadata are not served yet".to_owned(),
-    };
-    Err(Exit::Usage.error(format!("{}: has zones of its own: {remedy}", path.display())))
 }
 
 /// How devices are divided, by the smallest.
@@ -225,7 +239,6 @@ fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
             return Err(Exit::Absent
                 .error(format!("{}: is not there; `truncate --size 4G {0}` makes a file", path.display())));
         }
-        expect_no_zones(path)?;
         least = least.min(size_of(path)?);
     }
     let zone_bytes = zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
@@ -241,10 +254,10 @@ fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
 }
 
 /// Zones and limits that all drives have: zones have to be alike; of their numbers and of limits the lowest count.
-fn common_geometry(paths: &[PathBuf]) -> Result<Geometry> {
+fn common_geometry(paths: &[PathBuf], geometry_of: impl Fn(&Path) -> Result<Geometry>) -> Result<Geometry> {
     let mut common: Option<Geometry> = None;
     for path in paths {
-        let found = open::look(path)?.geometry;
+        let found = geometry_of(path)?;
         let Some(least) = &mut common else {
             common = Some(found);
             continue;
@@ -279,7 +292,9 @@ pub fn expect_free(path: &Path, force: bool) -> Result<()> {
     if node::is_nvme(path) {
         return expect_blank(path, force);
     }
-    expect_no_zones(path)?;
+    if zoned::is_zoned(path) {
+        return expect_blank_zones(path, force);
+    }
     if is_conventional(path) && !force {
         return Err(Exit::Failed.error(format!(
             "{}: is a drive of Zoneweave; nothing was written. --force uses it all the same, and what it holds is lost",
@@ -289,15 +304,28 @@ pub fn expect_free(path: &Path, force: bool) -> Result<()> {
     Target::open(path)?.expect_empty(force)
 }
 
+/// Refuses a zoned block device that somebody uses, or whose zones are not empty unless it is forced.
+fn expect_blank_zones(path: &Path, force: bool) -> Result<()> {
+    expect_no_metadata(path)?;
+    zoned::expect_unused(path)?;
+    let (_, written) = zoned::geometry_of(path)?;
+    refuse_written(path, written, force)
+}
+
 /// Refuses an NVMe drive that somebody uses, or whose zones are not empty unless it is forced.
 fn expect_blank(path: &Path, force: bool) -> Result<()> {
-    let shown = path.display();
     // Opening refuses what is in use.
     let written = open::open_path(path)?.found.written_zones();
+    refuse_written(path, written, force)
+}
+
+/// Refuses a drive with so many zones that are not empty, unless it is forced.
+fn refuse_written(path: &Path, written: usize, force: bool) -> Result<()> {
+    let shown = path.display();
     if written == 0 {
         return Ok(());
     }
-    let array = Sighting::of(path)?.array();
+    let array = Sighting::of(path).ok().and_then(|sighting| sighting.array());
     let whose = array.map(|array| format!(", and holds a part of array {array}")).unwrap_or_default();
     if force {
         log::warn!("{shown} has {written} zones that are not empty{whose}: given up");
@@ -316,6 +344,17 @@ pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<(
         return Ok(());
     }
     let refused = |why: String| Exit::Usage.error(format!("{}: {why}", path.display()));
+    if zoned::is_zoned(path) {
+        let (found, _) = zoned::geometry_of(path)?;
+        let is_alike = (found.zone_size_blocks, found.zone_capacity_blocks)
+            == (geometry.zone_size_blocks, geometry.zone_capacity_blocks);
+        if !is_alike || found.zones < geometry.zones {
+            return Err(refused(
+                "its zones are not those of the array's drives, or too few: use another".into(),
+            ));
+        }
+        return Ok(zoned::format_device(path, uuid)?);
+    }
     let zone_units = geometry.zone_capacity_blocks / UNIT_BLOCKS;
     let is_alike = geometry.zone_capacity_blocks == zone_units * UNIT_BLOCKS
         && geometry.zone_size_blocks == zone_units * UNIT_PLACES;

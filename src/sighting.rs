@@ -53,11 +53,12 @@ impl Sighting {
             Kind::Nvme => DriveKind::NvmeZns,
             Kind::Conventional if path.is_file() => DriveKind::RawFile,
             Kind::Conventional => DriveKind::Conventional,
+            Kind::Zoned => DriveKind::Zoned,
         };
         let id = match kind {
             DriveKind::Emulated | DriveKind::RawFile => None,
             DriveKind::NvmeZns => peek.own_name(),
-            DriveKind::Conventional => Host::here().node_at(path).and_then(|node| node.id),
+            DriveKind::Conventional | DriveKind::Zoned => Host::here().node_at(path).and_then(|node| node.id),
         };
         let mut sighting = Sighting {
             path: path.to_owned(),

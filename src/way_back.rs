@@ -79,7 +79,7 @@ fn find(table: &DriveTable, bell: &OwnedFd, moved: &Moved) -> Found {
             moved.lock().unwrap_or_else(PoisonError::into_inner).push((table.uuid, sighting.path));
             Some(Box::new(drive.drive))
         }
-        Ok(AnyDrive::Emulated(_) | AnyDrive::Conventional(_)) => None,
+        Ok(AnyDrive::Emulated(_) | AnyDrive::Conventional(_) | AnyDrive::Zoned(_)) => None,
         Err(error) => {
             log::debug!("a drive that is back cannot be opened yet: {error}");
             None

@@ -1,4 +1,5 @@
-//! Arrays on NVMe drives with zones: QEMU emulates the drives, and this program runs in the machine that has them.
+//! Arrays on NVMe drives with zones, and on zoned block devices without metadata: QEMU or the kernel emulates the drives, and this
+//! program runs in the machine that has them.
 //! `cargo xtask guest` runs it: it takes QEMU and a kernel of Debian, which is downloaded.
 //!
 //! ```text
@@ -57,23 +58,32 @@ fn namespace(scratch: &Path, index: usize, number: u32) -> Vec<String> {
     .to_vec()
 }
 
-/// Boots a machine in which this program runs one of its tests.
+/// Boots a machine with NVMe drives in which this program runs one of its tests.
 fn run_inside(name: &str) {
     let scratch = Scratch::new("zns");
+    let devices = (0..DRIVES).flat_map(|index| drive(scratch.path(), index)).collect();
+    let prepare = format!(
+        "for try in $(seq 100); do [ $(ls /dev/ng*n1 2> /dev/null | wc -l) = {DRIVES} ] && break; sleep 0.1; done"
+    );
+    run_in(&scratch, name, devices, "nvme", &prepare);
+}
+
+/// Boots a machine of these devices and modules, prepares it, and lets this program run one of its tests there.
+fn run_in(scratch: &Scratch, name: &str, devices: Vec<String>, modules: &str, prepare: &str) {
     let own = std::env::current_exe().unwrap();
     let seed = number_from("ZONEWEAVE_SEED", 26);
     let script = format!(
         "set -e; export {INSIDE}=1 ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
-         for try in $(seq 100); do [ $(ls /dev/ng*n1 2> /dev/null | wc -l) = {DRIVES} ] && break; sleep 0.1; done
+         {prepare}
          {} --exact {name} --nocapture",
         text(&own)
     );
     let machine = Machine::of(
         scratch.path(),
         &Parts {
-            memory_mib: 1536,
-            devices: (0..DRIVES).flat_map(|index| drive(scratch.path(), index)).collect(),
-            modules: "nvme",
+            memory_mib: 2048,
+            devices,
+            modules,
             programs: &[],
             files: &[&own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))],
             script: &script,
@@ -141,6 +151,86 @@ fn a_server_whose_drives_another_one_takes_ends() {
     } else if is_asked_for() {
         run_inside("a_server_whose_drives_another_one_takes_ends");
     }
+}
+
+#[test]
+fn an_array_on_zoned_disks_survives() {
+    if is_inside() {
+        disks();
+    } else if is_asked_for() {
+        let prepare = "mount -t configfs none /sys/kernel/config
+            for disk in $(seq 5); do
+                cd /sys/kernel/config/nullb; mkdir nullb$disk; cd nullb$disk
+                echo 1 > memory_backed; echo 4096 > blocksize; echo 1024 > size; echo 1 > zoned
+                echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active
+                echo 1 > power
+            done; cd /";
+        run_in(&Scratch::new("disks"), "an_array_on_zoned_disks_survives", Vec::new(), "null_blk", prepare);
+    }
+}
+
+/// Zoned block devices of the kernel, which keep no metadata: identities lie in-band.
+fn disks() {
+    let mut random = random(64);
+    let dir = PathBuf::from("/tmp/array");
+    let disk = |index: usize| format!("/dev/nullb{index}");
+    let all = (1..=4).map(disk).collect::<Vec<_>>().join(",");
+    let state = |index: usize| {
+        let list = run(&["drive", "list", "--json"]);
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        let drives = list["drives"].as_array().unwrap();
+        let found = drives.iter().find(|drive| drive["path"] == disk(index).as_str()).cloned();
+        found.unwrap_or_else(|| panic!("disk {index} is not listed: {list:#}"))
+    };
+    let free = state(5);
+    assert!(free["state"] == "free" && free["advice"].as_str().unwrap().contains("in-band"), "{free:#}");
+    let passed = run_for(
+        SOON * 2,
+        zoneweave().args(["drive", "qualify", &disk(5), "--destroy", "--steps", "300", "--json"]),
+    );
+    assert_eq!(passed.code(), Some(0), "{passed}");
+    assert_eq!(state(5)["state"], "free", "a drive for the length of the checks");
+    println!("- qualified");
+    let made = run(&["create", text(&dir), "--drives-path", &all]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    println!("- {}", made.stdout.lines().next().unwrap_or_default());
+    let other = ["create", "/tmp/other", "--drives-path", &all];
+    refused(&other, 4, "zones that are not empty, and holds a part of array");
+    refused(&["create", "/tmp/other", "--drives-path", "/dev/nullb5,/dev/nullb0"], 2, "take one kind");
+    let server = Server::serve(&dir);
+    refused(&[&other[..], &["--force"]].concat(), 5, "in use");
+    assert_eq!(state(1)["state"], "in-use");
+    let mut oracle = Oracle::new();
+    write_and_kill(server, &mut oracle, &mut random);
+    for _ in 0..3 {
+        let server = Server::serve(&dir);
+        oracle.verify(&server);
+        write_and_kill(server, &mut oracle, &mut random);
+    }
+    let server = Server::serve(&dir);
+    let failed = run(&["drive", "fail", text(&dir), "2"]);
+    assert_eq!(failed.code(), Some(0), "{failed}");
+    oracle.verify(&server);
+    let replaced = ["drive", "replace", text(&dir), "2", "--with", "/dev/nullb5", "--wait"];
+    let replaced = run_for(SOON * 2, zoneweave().args(replaced));
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    oracle.verify(&server);
+    server.stop();
+    let checked = run(&["check", text(&dir)]);
+    assert_eq!(checked.code(), Some(0), "{checked}");
+    println!("- a member was replaced, and everything is as it should be");
+    // `array.toml` is lost, and everything is found on the disks.
+    let lost = std::fs::read_to_string(dir.join("array.toml")).unwrap();
+    let uuid = lost.split("uuid = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    std::fs::rename(&dir, "/tmp/lost").unwrap();
+    let assembled = run(&["assemble", text(&dir), "--array", uuid]);
+    assert_eq!(assembled.code(), Some(0), "{assembled}");
+    let server = Server::serve(&dir);
+    oracle.verify(&server);
+    server.stop();
+    let destroyed = run(&["destroy", "--yes", text(&dir)]);
+    assert_eq!(destroyed.code(), Some(0), "{destroyed}");
+    assert_eq!(state(1)["state"], "free", "disks are emptied, not removed");
 }
 
 fn signal(server: &Server, name: &str) {

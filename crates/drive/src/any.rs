@@ -3,8 +3,10 @@
 use crate::conventional::device::{self, DeviceDrive, is_conventional};
 use crate::conventional::{OpenError, Trouble};
 use crate::emulated::{self, DriveError, DriveProblem, EmulatedDrive};
+use crate::inband;
 use crate::nvme::node;
 use crate::nvme::open::{self, OpenDrive, WornZones};
+use crate::zoned;
 use base::xor::Block;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -19,6 +21,8 @@ pub enum AnyDrive {
     Conventional(Box<DeviceDrive>),
     /// An NVMe drive with zones.
     Nvme(Box<OpenDrive>),
+    /// A zoned block device without metadata.
+    Zoned(Box<zoned::DiskDrive>),
 }
 
 /// Kind of a drive, by what is at its path.
@@ -30,6 +34,8 @@ pub enum Kind {
     Conventional,
     /// An NVMe namespace.
     Nvme,
+    /// A zoned block device with a drive whose identities lie in-band.
+    Zoned,
 }
 
 impl Kind {
@@ -38,6 +44,9 @@ impl Kind {
     pub fn of(path: &Path) -> Kind {
         if node::is_nvme(path) {
             return Kind::Nvme;
+        }
+        if zoned::is_inband(path) {
+            return Kind::Zoned;
         }
         if is_conventional(path) { Kind::Conventional } else { Kind::Emulated }
     }
@@ -51,6 +60,7 @@ pub fn discard(path: &Path) -> Result<(), DriveError> {
     match Kind::of(path) {
         Kind::Nvme => open::erase(path, WornZones::Left),
         Kind::Conventional => device::wipe(path),
+        Kind::Zoned => zoned::wipe(path),
         Kind::Emulated => std::fs::remove_file(path)
             .map_err(|source| DriveError::new(path, DriveProblem::Io { doing: "remove the file", source })),
     }
@@ -79,6 +89,7 @@ impl AnyDrive {
             Kind::Conventional => {
                 device::open_if(path, wanted).map(|drive| AnyDrive::Conventional(Box::new(drive)))
             }
+            Kind::Zoned => zoned::open_if(path, wanted).map(|drive| AnyDrive::Zoned(Box::new(drive))),
             Kind::Emulated => {
                 EmulatedDrive::open_if(path, wanted).map(|drive| AnyDrive::Emulated(Box::new(drive)))
             }
@@ -92,6 +103,7 @@ impl AnyDrive {
             AnyDrive::Emulated(drive) => drive.uuid(),
             AnyDrive::Conventional(drive) => drive.drive.uuid(),
             AnyDrive::Nvme(drive) => drive.found.uuid(),
+            AnyDrive::Zoned(drive) => drive.drive.uuid(),
         }
     }
 
@@ -102,6 +114,7 @@ impl AnyDrive {
             AnyDrive::Emulated(drive) => drive,
             AnyDrive::Conventional(drive) => Box::new(drive.drive),
             AnyDrive::Nvme(drive) => Box::new(drive.drive),
+            AnyDrive::Zoned(drive) => Box::new(drive.drive),
         }
     }
 }
@@ -118,6 +131,7 @@ enum Inner {
     Emulated(emulated::Peek),
     Conventional(Box<device::Peek>),
     Nvme(Box<open::Peek>),
+    Zoned(Box<zoned::Peek>),
 }
 
 impl Peek {
@@ -129,6 +143,7 @@ impl Peek {
         let inner = match Kind::of(path) {
             Kind::Nvme => Inner::Nvme(Box::new(open::Peek::open(path)?)),
             Kind::Conventional => Inner::Conventional(Box::new(device::Peek::open(path)?)),
+            Kind::Zoned => Inner::Zoned(Box::new(zoned::Peek::open(path)?)),
             Kind::Emulated => Inner::Emulated(emulated::Peek::open(path)?),
         };
         Ok(Peek { path: path.to_owned(), inner })
@@ -141,6 +156,7 @@ impl Peek {
             Inner::Emulated(peek) => peek.uuid(),
             Inner::Conventional(peek) => peek.uuid(),
             Inner::Nvme(peek) => peek.found.uuid(),
+            Inner::Zoned(peek) => peek.label().uuid,
         }
     }
 
@@ -151,6 +167,7 @@ impl Peek {
             Inner::Emulated(_) => Kind::Emulated,
             Inner::Conventional(_) => Kind::Conventional,
             Inner::Nvme(_) => Kind::Nvme,
+            Inner::Zoned(_) => Kind::Zoned,
         }
     }
 
@@ -158,7 +175,7 @@ impl Peek {
     #[must_use]
     pub fn own_name(&self) -> Option<String> {
         match &self.inner {
-            Inner::Emulated(_) | Inner::Conventional(_) => None,
+            Inner::Emulated(_) | Inner::Conventional(_) | Inner::Zoned(_) => None,
             Inner::Nvme(peek) => Some(peek.found.name()),
         }
     }
@@ -170,6 +187,7 @@ impl Peek {
             Inner::Emulated(peek) => peek.geometry(),
             Inner::Conventional(peek) => peek.geometry(),
             Inner::Nvme(peek) => &peek.found.geometry,
+            Inner::Zoned(peek) => peek.geometry(),
         }
     }
 
@@ -180,6 +198,7 @@ impl Peek {
             Inner::Emulated(peek) => peek.file_id,
             Inner::Conventional(peek) => peek.file_id,
             Inner::Nvme(peek) => peek.file_id,
+            Inner::Zoned(peek) => peek.file_id,
         }
     }
 
@@ -189,7 +208,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.modified,
             Inner::Conventional(peek) => peek.modified,
-            Inner::Nvme(_) => None,
+            Inner::Nvme(_) | Inner::Zoned(_) => None,
         }
     }
 
@@ -202,6 +221,7 @@ impl Peek {
             Inner::Emulated(peek) => peek.written_blocks(zone),
             Inner::Conventional(peek) => Ok(peek.written_blocks(zone)),
             Inner::Nvme(peek) => Ok(peek.written_blocks(zone)),
+            Inner::Zoned(peek) => Ok(peek.written_blocks(zone)),
         }
     }
 
@@ -219,6 +239,13 @@ impl Peek {
                 Err(Trouble::Unreadable) => Ok(Box::new([0xff; base::units::BLOCK_BYTES])),
                 Err(Trouble::Gone) => {
                     Err(DriveError::new(&self.path, DriveProblem::Conventional(OpenError::Gone)))
+                }
+            },
+            Inner::Zoned(peek) => match peek.block(zone, offset) {
+                Ok(block) => Ok(block),
+                Err(inband::Trouble::Unreadable) => Ok(Box::new([0xff; base::units::BLOCK_BYTES])),
+                Err(inband::Trouble::Gone) => {
+                    Err(DriveError::new(&self.path, DriveProblem::Zoned(inband::OpenError::Gone.into())))
                 }
             },
         }

@@ -22,6 +22,7 @@ pub mod nvme;
 pub mod ordinary;
 pub mod patient;
 pub mod units;
+pub mod zoned;
 
 pub use emulated::{TimedDrive, timing};
 pub use hosted::{Bell, HostedDrive, Room, Works};

@@ -75,7 +75,7 @@ pub fn is_conventional(path: &Path) -> bool {
 /// # Errors
 /// When there is none that can be read.
 pub fn size_of(path: &Path) -> Result<u64, DriveError> {
-    let opened = Opened::to_read(path).map_err(|error| problem_of(path, error.problem))?;
+    let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     Ok(opened.sectors() * block::md::SECTOR_BYTES_U64)
 }
 
@@ -113,7 +113,7 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DeviceDrive, Dri
 /// # Errors
 /// When it is in use, or cannot be written.
 pub fn wipe(path: &Path) -> Result<(), DriveError> {
-    let opened = Opened::to_write(path).map_err(|error| problem_of(path, error.problem))?;
+    let opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     let last = (opened.sectors() / FRAME_SECTORS).saturating_sub(1);
     let io = |source| DriveError::new(path, DriveProblem::Io { doing: "wipe the label", source });
     for place in [0, last] {
@@ -125,7 +125,7 @@ pub fn wipe(path: &Path) -> Result<(), DriveError> {
 /// Opens a device to be written, if it holds the drive that is wanted.
 fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(OrdinaryDrive, OwnedFd), DriveError> {
     let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
-    let mut opened = Opened::to_write(path).map_err(|error| problem_of(path, error.problem))?;
+    let mut opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     if wanted.is_some() {
         let found = find_label(&mut FileSource::new(opened.file(), opened.sectors()));
         let (label, _) = found.map_err(|error| DriveError::new(path, error.into()))?;
@@ -158,14 +158,15 @@ fn carry_out(device: &mut OrdinaryDrive, bell: &OwnedFd, op: Op) -> Option<Compl
     }
 }
 
-fn problem_of(path: &Path, problem: OpenProblem) -> DriveError {
-    let problem = match problem {
-        OpenProblem::Absent(_) => DriveProblem::NotFound,
-        OpenProblem::InUse(why) => DriveProblem::Held(why),
-        OpenProblem::WrongKind => DriveProblem::NotADevice,
-        OpenProblem::Io(source) => DriveProblem::Io { doing: "open the device", source },
-    };
-    DriveError::new(path, problem)
+impl From<OpenProblem> for DriveProblem {
+    fn from(problem: OpenProblem) -> DriveProblem {
+        match problem {
+            OpenProblem::Absent(_) => DriveProblem::NotFound,
+            OpenProblem::InUse(why) => DriveProblem::Held(why),
+            OpenProblem::WrongKind => DriveProblem::NotADevice,
+            OpenProblem::Io(source) => DriveProblem::Io { doing: "open the device", source },
+        }
+    }
 }
 
 /// Device and inode of the file that all of a loop device lies in.
@@ -203,7 +204,7 @@ impl Peek {
     /// # Errors
     /// When there is none, or it is damaged.
     pub fn open(path: &Path) -> Result<Peek, DriveError> {
-        let opened = Opened::to_read(path).map_err(|error| problem_of(path, error.problem))?;
+        let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
         let found = look(&mut FileSource::new(opened.file(), opened.sectors()))
             .map_err(|error| DriveError::new(path, error.into()))?;
         let io = |source| DriveError::new(path, DriveProblem::Io { doing: "read the device", source });

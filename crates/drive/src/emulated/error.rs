@@ -61,6 +61,9 @@ pub enum DriveProblem {
     /// A conventional drive cannot be opened or made.
     #[error("conventional drive: {0}")]
     Conventional(crate::conventional::OpenError),
+    /// A zoned device without metadata cannot be opened as a drive, or made one.
+    #[error("{0}")]
+    Zoned(crate::zoned::ZonedProblem),
     /// An NVMe namespace cannot be opened as a drive.
     #[error("{0}")]
     Nvme(crate::nvme::open::NvmeProblem),

@@ -142,6 +142,33 @@ pub struct Found {
     pub(super) stamp: u64,
 }
 
+impl Found {
+    /// Block behind the last of a zone that may be written.
+    #[must_use]
+    pub fn end_of(&self, zone: ZoneIndex) -> u32 {
+        match &self.zones[zone.index()] {
+            FoundZone::Empty | FoundZone::Dead | FoundZone::Offline => 0,
+            FoundZone::Active { end, .. } | FoundZone::ReadOnly(Some((end, _))) => *end,
+            FoundZone::Full | FoundZone::ReadOnly(None) => self.label.layout.capacity(),
+        }
+    }
+
+    /// Reads the data of a block below the end of a zone.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    ///
+    /// # Panics
+    /// When the zone ends before.
+    pub fn read_data(&self, source: &mut dyn Source, zone: ZoneIndex, offset: u32) -> Result<Frame, Trouble> {
+        assert!(offset < self.end_of(zone), "block {offset} of zone {} is not written", zone.0);
+        let layout = &self.label.layout;
+        let mut frames = vec![Frame::zeroed()];
+        source.read(layout.device_zone(zone), layout.place(offset), &mut frames)?;
+        Ok(frames.remove(0))
+    }
+}
+
 pub(super) fn read_one(
     source: &mut dyn Source,
     zone: ZoneIndex,

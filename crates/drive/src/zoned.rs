@@ -1,0 +1,238 @@
+//! The kernel's zoned block devices as drives with zones and without metadata: host-managed disks, ZNS namespaces that are
+//! formatted without metadata, null_blk. `inband` makes drives with metadata of them.
+//!
+//! ```text
+//!   read, write, flush ──────────────> an ordinary drive: io_uring, past the page cache ──┬──> bell ──> poll
+//!   report, reset, open, close, finish ──> a thread: ioctl ───────────────────────────────┘
+//! ```
+//! The kernel says EIO of most that goes wrong: a write that failed is a write fault, whatever the zone has become. It is not told
+//! here how many zones are open or active (EOVERFLOW, ETOOMANYREFS).
+
+mod device;
+mod helper;
+mod ioctl;
+mod shape;
+
+pub use device::{
+    DiskDrive, Peek, ZonedProblem, expect_unused, format_device, geometry_of, is_inband, is_zoned, open_if,
+    wipe,
+};
+pub use shape::{Shape, ShapeError};
+
+use crate::answer::{Asked, block_count, frames_of};
+use crate::ordinary::OrdinaryDrive;
+use ::block::device::{self as block_device, BlockDevice};
+use base::frame::Frame;
+use base::slab::Slab;
+use base::time::Instant;
+use helper::{Answer, Helper, Task};
+use ioctl::{Change, Line};
+use rustix::fd::OwnedFd;
+use std::io;
+use zone::condition::{Condition, Outstanding};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZoneDescriptor, ZonedDevice};
+
+/// Command that is not answered.
+#[derive(Debug)]
+struct Pending {
+    asked: Asked,
+    since: Instant,
+    /// Frames of a write that are through, and those that are not handed over yet.
+    moved: Vec<Frame>,
+    left: Vec<Frame>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ZonedDisk {
+    geometry: Geometry,
+    shape: Shape,
+    /// Most blocks of a write that the device gets as one command.
+    write_blocks_max: usize,
+    disk: OrdinaryDrive,
+    helper: Helper,
+    pending: Slab<Pending>,
+    done: Vec<Completion>,
+    answers: Vec<block_device::Completion>,
+    zone_answers: Vec<Answer>,
+    is_abandoned: bool,
+}
+
+impl ZonedDisk {
+    /// From now on answers make this eventfd readable.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
+        self.disk.set_bell(bell)?;
+        self.helper.set_bell(bell)
+    }
+
+    /// Status of a command that is not handed to the device.
+    fn refusal(&self, command: &Command) -> Option<Status> {
+        if self.is_abandoned {
+            return Some(Status::DeviceGone);
+        }
+        let is_zoned = !matches!(command.op, Op::Flush | Op::SelfTest { .. });
+        if is_zoned && command.zone.0 >= self.geometry.zones {
+            return Some(Status::LbaOutOfRange);
+        }
+        match &command.op {
+            Op::Read { offset, frames } | Op::Write { offset, frames } => {
+                let end = u64::from(*offset) + frames.len() as u64;
+                let is_small = (1..=self.geometry.transfer_blocks_max as usize).contains(&frames.len());
+                match end > u64::from(self.geometry.zone_capacity_blocks) {
+                    true => Some(Status::ZoneBoundaryError),
+                    false => (!is_small).then_some(Status::InvalidField),
+                }
+            }
+            Op::Append { .. } | Op::OpenWithArea | Op::Commit { .. } => Some(Status::InvalidZoneOperation),
+            // There is nothing beside the blocks.
+            Op::SelfTest { .. } => Some(Status::Success),
+            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => None,
+        }
+    }
+
+    fn ask_disk(&mut self, now: Instant, slot: u32, op: block_device::Op) {
+        let token = block_device::Token(u64::from(slot));
+        self.disk.submit(now, block_device::Command { token, op });
+    }
+
+    /// Hands the next part of a write over: were it taken apart below, parts could change places.
+    fn write_next(&mut self, now: Instant, slot: u32) {
+        let Pending { asked, moved, left, .. } = self.pending.get_mut(slot);
+        let rest = left.split_off(left.len().min(self.write_blocks_max));
+        let frames = std::mem::replace(left, rest);
+        let sector = self.shape.sector_of(asked.zone.0, asked.offset + block_count(moved));
+        self.ask_disk(now, slot, block_device::Op::Write { sector, frames, durable: false });
+    }
+
+    fn end(&mut self, slot: u32, outcome: Result<(), Status>, mut frames: Vec<Frame>) {
+        let Pending { asked, mut moved, mut left, .. } = self.pending.remove(slot);
+        moved.append(&mut frames);
+        moved.append(&mut left);
+        self.done.push(asked.done(outcome, moved));
+    }
+
+    fn take_disk_answer(&mut self, now: Instant, answer: block_device::Completion) {
+        let block_device::Completion { token, status, mut frames } = answer;
+        let slot = u32::try_from(token.0).expect("tokens are slots");
+        let outcome = match status {
+            block_device::Status::Success => Ok(()),
+            block_device::Status::ReadError => Err(Status::UnrecoveredReadError),
+            block_device::Status::WriteError => Err(Status::WriteFault),
+            block_device::Status::OutOfRange => Err(Status::LbaOutOfRange),
+            block_device::Status::DeviceGone => Err(Status::DeviceGone),
+        };
+        let pending = self.pending.get_mut(slot);
+        if outcome.is_ok() && !pending.left.is_empty() {
+            pending.moved.append(&mut frames);
+            return self.write_next(now, slot);
+        }
+        self.end(slot, outcome, frames);
+    }
+
+    fn take_zone_answer(&mut self, Answer { slot, outcome }: Answer) {
+        let Pending { asked, .. } = self.pending.remove(slot);
+        let report = outcome.map_err(|error| status_of(&error)).and_then(|lines| {
+            let told: Option<Vec<ZoneDescriptor>> =
+                lines.iter().map(|line: &Line| self.shape.descriptor(line)).collect();
+            told.ok_or(Status::InternalError)
+        });
+        self.done.push(asked.report(report));
+    }
+}
+
+/// Meaning of an error of an ioctl.
+fn status_of(error: &io::Error) -> Status {
+    match error.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => Status::DeviceGone,
+        Some(libc::EINVAL) => Status::InvalidField,
+        Some(libc::EOVERFLOW) => Status::TooManyActiveZones,
+        Some(libc::ETOOMANYREFS) => Status::TooManyOpenZones,
+        _ => Status::InternalError,
+    }
+}
+
+impl ZonedDevice for ZonedDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        let Command { token, zone, .. } = command;
+        let asked = Asked::of(token, zone, &command.op);
+        if let Some(status) = self.refusal(&command) {
+            let outcome = if status == Status::Success { Ok(()) } else { Err(status) };
+            return self.done.push(asked.done(outcome, frames_of(command.op)));
+        }
+        let (moved, left) = (Vec::new(), Vec::new());
+        let slot = self.pending.insert(Pending { asked, since: now, moved, left });
+        let change = |change| Task::Change { zone: zone.0, change };
+        let sector = self.shape.sector_of(zone.0, asked.offset);
+        match command.op {
+            Op::Read { frames, .. } => self.ask_disk(now, slot, block_device::Op::Read { sector, frames }),
+            Op::Write { frames, .. } => {
+                self.pending.get_mut(slot).left = frames;
+                self.write_next(now, slot);
+            }
+            Op::Flush => self.ask_disk(now, slot, block_device::Op::Flush),
+            Op::Report { count } => {
+                let count = count.min(self.geometry.zones - zone.0);
+                self.helper.ask(slot, Task::Report { zone: zone.0, count });
+            }
+            Op::Reset => self.helper.ask(slot, change(Change::Reset)),
+            Op::Finish => self.helper.ask(slot, change(Change::Finish)),
+            Op::Open => self.helper.ask(slot, change(Change::Open)),
+            Op::Close => self.helper.ask(slot, change(Change::Close)),
+            Op::Append { .. } | Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => {
+                unreachable!("answered above")
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.disk.poll(now, &mut answers);
+        for answer in answers.drain(..) {
+            self.take_disk_answer(now, answer);
+        }
+        self.answers = answers;
+        let mut zone_answers = std::mem::take(&mut self.zone_answers);
+        self.helper.take(&mut zone_answers);
+        for answer in zone_answers.drain(..) {
+            // Of a drive that was given up the answers were given already.
+            if !self.is_abandoned {
+                self.take_zone_answer(answer);
+            }
+        }
+        self.zone_answers = zone_answers;
+        completions.append(&mut self.done);
+    }
+
+    fn condition(&mut self, now: Instant) -> Condition {
+        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, .. } =
+            self.disk.condition(now);
+        let outstanding = |pending: &Pending| Outstanding { zone: pending.asked.zone, since: pending.since };
+        let oldest = self.pending.iter().map(outstanding).min_by_key(|command| command.since);
+        let with_helper = if loss.is_some() { self.helper.pending() } else { 0 };
+        let left_behind = left_behind + u32::try_from(with_helper).expect("few tasks");
+        Condition { loss, left_behind, waits_for_room_since, oldest, ..Condition::default() }
+    }
+
+    fn abandon(&mut self) {
+        if std::mem::replace(&mut self.is_abandoned, true) {
+            return;
+        }
+        self.disk.abandon();
+        let mut answers = Vec::new();
+        self.disk.poll(Instant(0), &mut answers);
+        for block_device::Completion { token, frames, .. } in answers {
+            let slot = u32::try_from(token.0).expect("tokens are slots");
+            self.end(slot, Err(Status::DeviceGone), frames);
+        }
+        for Pending { asked, .. } in std::mem::take(&mut self.pending).into_values() {
+            self.done.push(asked.plain(Err(Status::DeviceGone)));
+        }
+    }
+}
