@@ -8,6 +8,14 @@ pub struct Random {
     state: [u64; 4],
 }
 
+/// Spreads 64 bits: each bit of the result depends on all of them (the finalizer of SplitMix64).
+#[must_use]
+pub fn mix(bits: u64) -> u64 {
+    let mixed = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 impl Random {
     /// The generator of a seed.
     #[must_use]
@@ -15,10 +23,7 @@ impl Random {
         let mut mixer = seed;
         let mut next = || {
             mixer = mixer.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = mixer;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
+            mix(mixer)
         };
         Random { state: [next(), next(), next(), next()] }
     }

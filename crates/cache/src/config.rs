@@ -69,6 +69,11 @@ impl Default for Options {
     }
 }
 
+/// Slots of an index of so many bytes.
+fn slots_of(index_bytes: u64) -> u64 {
+    index_bytes / BUCKET_BYTES as u64 * SLOTS as u64
+}
+
 impl Options {
     /// Bytes that buffers may take: a quarter of the memory.
     #[must_use]
@@ -92,7 +97,7 @@ impl Options {
     /// room, where the policy asks.
     #[must_use]
     pub fn evicted(&self, index_bytes: u64) -> Ghost<u8> {
-        let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64;
+        let wanted = slots_of(index_bytes);
         let objects = if self.eviction.reinserts() { wanted.min(self.rest(index_bytes) / 4) } else { 0 };
         Ghost::new(usize::try_from(objects).unwrap_or(usize::MAX))
     }
@@ -101,7 +106,7 @@ impl Options {
     /// room.
     #[must_use]
     pub fn gate(&self, index_bytes: u64) -> Gate {
-        let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64 / 4;
+        let wanted = slots_of(index_bytes) / 4;
         let hashes =
             if self.admission == Admission::All { 0 } else { wanted.min(self.rest(index_bytes) / 16) };
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))

@@ -5,6 +5,7 @@
 //! second: a slot alone says which keys it may be of. Keys whose slots cannot be told apart have one [`Ident`].
 
 use crate::request::Namespace;
+use base::random::mix;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 
@@ -163,13 +164,10 @@ pub struct Ident {
 }
 
 impl Ident {
-    /// A hash of it: all 64 bits depend on bucket and tag (the finalizer of SplitMix64).
+    /// A hash of it: all 64 bits depend on bucket and tag.
     #[must_use]
     pub fn hash(self) -> u64 {
-        let joined = self.bucket << TAG_BITS_MAX | u64::from(self.tag);
-        let mixed = (joined ^ joined >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        mix(self.bucket << TAG_BITS_MAX | u64::from(self.tag))
     }
 }
 
