@@ -1,5 +1,6 @@
 //! How a command's outcome becomes its completion; shared by all drives of this crate.
 
+use ::block::device as block_device;
 use base::frame::Frame;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status, Token, ZoneDescriptor};
@@ -84,4 +85,15 @@ pub(crate) fn frames_of(op: Op) -> Vec<Frame> {
 #[inline]
 pub(crate) fn block_count(frames: &[Frame]) -> u32 {
     u32::try_from(frames.len()).unwrap_or(u32::MAX)
+}
+
+/// Status of a zoned drive for one of the block device below, whose commands lie within it.
+pub(crate) fn status_of(status: block_device::Status) -> Status {
+    match status {
+        block_device::Status::Success => Status::Success,
+        block_device::Status::OutOfRange => Status::InternalError,
+        block_device::Status::ReadError => Status::UnrecoveredReadError,
+        block_device::Status::WriteError => Status::WriteFault,
+        block_device::Status::DeviceGone => Status::DeviceGone,
+    }
 }

@@ -1,12 +1,14 @@
 //! A drive by its path, of whatever kind: the one place that knows which kinds there are.
 
+use crate::conventional::OpenError;
 use crate::conventional::device::{self, DeviceDrive, is_conventional};
-use crate::conventional::{OpenError, Trouble};
 use crate::emulated::{self, DriveError, DriveProblem, EmulatedDrive};
 use crate::inband;
 use crate::nvme::node;
 use crate::nvme::open::{self, OpenDrive, WornZones};
+use crate::units::Trouble;
 use crate::zoned;
+use base::units::BLOCK_BYTES;
 use base::xor::Block;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -233,21 +235,25 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.block(zone, offset),
             Inner::Nvme(peek) => peek.block(zone, offset),
-            Inner::Conventional(peek) => match peek.block(zone, offset) {
-                Ok(block) => Ok(block),
-                // One block says nothing about the others.
-                Err(Trouble::Unreadable) => Ok(Box::new([0xff; base::units::BLOCK_BYTES])),
-                Err(Trouble::Gone) => {
-                    Err(DriveError::new(&self.path, DriveProblem::Conventional(OpenError::Gone)))
-                }
-            },
-            Inner::Zoned(peek) => match peek.block(zone, offset) {
-                Ok(block) => Ok(block),
-                Err(inband::Trouble::Unreadable) => Ok(Box::new([0xff; base::units::BLOCK_BYTES])),
-                Err(inband::Trouble::Gone) => {
-                    Err(DriveError::new(&self.path, DriveProblem::Zoned(inband::OpenError::Gone.into())))
-                }
-            },
+            Inner::Conventional(peek) => {
+                self.known(peek.block(zone, offset), DriveProblem::Conventional(OpenError::Gone))
+            }
+            Inner::Zoned(peek) => {
+                self.known(peek.block(zone, offset), DriveProblem::Zoned(inband::OpenError::Gone.into()))
+            }
+        }
+    }
+
+    /// A block as far as it can be read: one says nothing about the others.
+    fn known(
+        &self,
+        block: Result<Box<Block>, Trouble>,
+        gone: DriveProblem,
+    ) -> Result<Box<Block>, DriveError> {
+        match block {
+            Ok(block) => Ok(block),
+            Err(Trouble::Unreadable) => Ok(Box::new([0xff; BLOCK_BYTES])),
+            Err(Trouble::Gone) => Err(DriveError::new(&self.path, gone)),
         }
     }
 }

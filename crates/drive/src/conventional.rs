@@ -34,12 +34,12 @@ mod tests;
 mod write;
 
 pub use open::{Options, format, open};
-pub use recovery::{FileSource, Found, FoundZone, OpenError, Source, Trouble, look};
+pub use recovery::{FileSource, Found, FoundZone, OpenError, Source, look};
 
-use crate::answer::{Asked, frames_of};
+use crate::answer::{Asked, frames_of, status_of};
 use crate::units::identities::Identities;
 use crate::units::life::Life;
-use crate::units::turn::{Gate, is_in_turn};
+use crate::units::turn::{Gates, is_in_turn};
 use ::block::device::{self as block_device, BlockDevice};
 use base::frame::Frame;
 use base::slab::Slab;
@@ -107,7 +107,7 @@ pub struct ConventionalDrive<D> {
     discards: bool,
     rules: ZoneTable,
     media: Media,
-    gates: BTreeMap<ZoneIndex, Gate>,
+    gates: Gates,
     /// Zones whose next write waits until fewer zones may be in use, or for room in the journal.
     waiting_for_place: BTreeSet<ZoneIndex>,
     tasks: Slab<Task>,
@@ -310,11 +310,9 @@ impl<D: BlockDevice> ConventionalDrive<D> {
 
     /// The drive is gone: nothing waits any more.
     fn answer_all(&mut self) {
-        for gate in std::mem::take(&mut self.gates).into_values() {
-            for command in gate.into_waiting() {
-                let asked = Asked::of(command.token, command.zone, &command.op);
-                self.done.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
-            }
+        for command in std::mem::take(&mut self.gates).into_waiting() {
+            let asked = Asked::of(command.token, command.zone, &command.op);
+            self.done.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
         }
         for Task { asked, work, .. } in std::mem::take(&mut self.tasks).into_values() {
             self.done.push(asked.done(Err(Status::DeviceGone), work.into_frames()));
@@ -330,17 +328,6 @@ impl Work {
             Work::Write(write) => write.into_frames(),
             Work::Reset | Work::Finish(_) | Work::Flush(_) | Work::SelfTest(_) => Vec::new(),
         }
-    }
-}
-
-/// Status of a zoned drive for one of the device.
-fn status_of(status: block_device::Status) -> Status {
-    match status {
-        block_device::Status::Success => Status::Success,
-        block_device::Status::OutOfRange => Status::InternalError,
-        block_device::Status::ReadError => Status::UnrecoveredReadError,
-        block_device::Status::WriteError => Status::WriteFault,
-        block_device::Status::DeviceGone => Status::DeviceGone,
     }
 }
 

@@ -29,12 +29,12 @@ mod tests;
 mod write;
 
 pub use open::{format, open};
-pub use recovery::{Found, FoundZone, OpenError, Source, Trouble, find_label, look};
+pub use recovery::{Found, FoundZone, OpenError, Source, find_label, look};
 
 use crate::answer::{Asked, frames_of};
 use crate::units::identities::Identities;
 use crate::units::life::Life;
-use crate::units::turn::{Gate, is_in_turn};
+use crate::units::turn::{Gates, is_in_turn};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::Instant;
@@ -103,7 +103,7 @@ pub struct InbandDrive<D> {
     media: Media,
     /// Writes of zones, one at a time.
     lanes: BTreeMap<ZoneIndex, Lane>,
-    gates: BTreeMap<ZoneIndex, Gate>,
+    gates: Gates,
     /// Zones whose next write waits until fewer zones may be in use, or for room in the journal.
     waiting_for_place: BTreeSet<ZoneIndex>,
     tasks: Slab<Task>,
@@ -323,11 +323,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     /// The drive is gone: nothing waits any more.
     fn answer_all(&mut self) {
-        for gate in std::mem::take(&mut self.gates).into_values() {
-            for command in gate.into_waiting() {
-                let asked = Asked::of(command.token, command.zone, &command.op);
-                self.done.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
-            }
+        for command in std::mem::take(&mut self.gates).into_waiting() {
+            let asked = Asked::of(command.token, command.zone, &command.op);
+            self.done.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
         }
         for Task { asked, work } in std::mem::take(&mut self.tasks).into_values() {
             self.done.push(asked.done(Err(Status::DeviceGone), work.into_frames()));

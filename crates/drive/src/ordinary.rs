@@ -10,6 +10,7 @@
 //! A write that finds no room on its file system waits, and is tried again; it is not an error of the drive. After a flush has
 //! failed all later ones fail: the kernel forgets which pages it could not write.
 
+pub mod bell;
 mod commands;
 mod memory;
 pub mod open;

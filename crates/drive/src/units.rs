@@ -10,6 +10,18 @@ pub mod life;
 pub mod record;
 pub(crate) mod turn;
 
+/// Reason why blocks of a device could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The media does not return them.
+    Unreadable,
+    /// The device is gone.
+    Gone,
+}
+
+/// Units whose identities a drive keeps in memory: 64 MiB of them at most.
+pub const CACHED_UNITS: usize = 16_384;
+
 /// Blocks of data in a unit.
 pub const UNIT_BLOCKS: u32 = 59;
 /// Blocks of a unit on the media, identities included.

@@ -19,7 +19,7 @@ pub use device::{
 };
 pub use shape::{Shape, ShapeError};
 
-use crate::answer::{Asked, block_count, frames_of};
+use crate::answer::{Asked, block_count, frames_of, status_of};
 use crate::ordinary::OrdinaryDrive;
 use ::block::device::{self as block_device, BlockDevice};
 use base::frame::Frame;
@@ -107,34 +107,28 @@ impl ZonedDisk {
         self.ask_disk(now, slot, block_device::Op::Write { sector, frames, durable: false });
     }
 
-    fn end(&mut self, slot: u32, outcome: Result<(), Status>, mut frames: Vec<Frame>) {
+    fn end(&mut self, slot: u32, status: Status, mut frames: Vec<Frame>) {
         let Pending { asked, mut moved, mut left, .. } = self.pending.remove(slot);
         moved.append(&mut frames);
         moved.append(&mut left);
-        self.done.push(asked.done(outcome, moved));
+        self.done.push(asked.done(Err(status), moved));
     }
 
     fn take_disk_answer(&mut self, now: Instant, answer: block_device::Completion) {
         let block_device::Completion { token, status, mut frames } = answer;
         let slot = u32::try_from(token.0).expect("tokens are slots");
-        let outcome = match status {
-            block_device::Status::Success => Ok(()),
-            block_device::Status::ReadError => Err(Status::UnrecoveredReadError),
-            block_device::Status::WriteError => Err(Status::WriteFault),
-            block_device::Status::OutOfRange => Err(Status::LbaOutOfRange),
-            block_device::Status::DeviceGone => Err(Status::DeviceGone),
-        };
+        let status = status_of(status);
         let pending = self.pending.get_mut(slot);
-        if outcome.is_ok() && !pending.left.is_empty() {
+        if status == Status::Success && !pending.left.is_empty() {
             pending.moved.append(&mut frames);
             return self.write_next(now, slot);
         }
-        self.end(slot, outcome, frames);
+        self.end(slot, status, frames);
     }
 
     fn take_zone_answer(&mut self, Answer { slot, outcome }: Answer) {
         let Pending { asked, .. } = self.pending.remove(slot);
-        let report = outcome.map_err(|error| status_of(&error)).and_then(|lines| {
+        let report = outcome.map_err(|error| status_of_error(&error)).and_then(|lines| {
             let told: Option<Vec<ZoneDescriptor>> =
                 lines.iter().map(|line: &Line| self.shape.descriptor(line)).collect();
             told.ok_or(Status::InternalError)
@@ -144,7 +138,7 @@ impl ZonedDisk {
 }
 
 /// Meaning of an error of an ioctl.
-fn status_of(error: &io::Error) -> Status {
+fn status_of_error(error: &io::Error) -> Status {
     match error.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => Status::DeviceGone,
         Some(libc::EINVAL) => Status::InvalidField,
@@ -163,8 +157,7 @@ impl ZonedDevice for ZonedDisk {
         let Command { token, zone, .. } = command;
         let asked = Asked::of(token, zone, &command.op);
         if let Some(status) = self.refusal(&command) {
-            let outcome = if status == Status::Success { Ok(()) } else { Err(status) };
-            return self.done.push(asked.done(outcome, frames_of(command.op)));
+            return self.done.push(asked.done(Err(status), frames_of(command.op)));
         }
         let (moved, left) = (Vec::new(), Vec::new());
         let slot = self.pending.insert(Pending { asked, since: now, moved, left });
@@ -229,7 +222,7 @@ impl ZonedDevice for ZonedDisk {
         self.disk.poll(Instant(0), &mut answers);
         for block_device::Completion { token, frames, .. } in answers {
             let slot = u32::try_from(token.0).expect("tokens are slots");
-            self.end(slot, Err(Status::DeviceGone), frames);
+            self.end(slot, Status::DeviceGone, frames);
         }
         for Pending { asked, .. } in std::mem::take(&mut self.pending).into_values() {
             self.done.push(asked.plain(Err(Status::DeviceGone)));

@@ -17,6 +17,7 @@ use drive::emulated::{EmulatedDrive, TimedDrive};
 use drive::inband::layout::{JOURNAL_ZONES, Layout};
 use drive::inband::{self, InbandDrive};
 use drive::timing::{ModelOptions, Profile};
+use drive::units::CACHED_UNITS;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use zone::device::{Command, Geometry, ZonedDevice};
@@ -26,8 +27,6 @@ use zone::stripe::Level;
 /// Zones of a run, scaled down so that a volume of some hundred MiB has many: costs of whole zones scale
 /// with what is in them.
 const ZONE_CAPACITY_BLOCKS: u32 = 4096;
-/// Units whose identities drives keep in memory: 64 MiB.
-const CACHED_UNITS: usize = 16_384;
 /// Turns at one instant after which the engine is stuck.
 const TURNS_MAX: u32 = 1_000_000;
 
@@ -299,8 +298,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// An array of scaled-down zones, as many as the volume needs.
-/// Zones and limits of the drives; as many zones as it takes.
+/// Limits of the drives, and scaled-down zones: as few as make a drive.
 fn geometry_of(options: &ArrayRun) -> Geometry {
     Geometry {
         zones: JOURNAL_ZONES + 1,
@@ -328,6 +326,7 @@ fn in_band(mut device: TimedDrive, uuid: [u8; 16]) -> Result<InbandDrive<TimedDr
     Ok(inband::open(device, CACHED_UNITS, &mut carry_out)?)
 }
 
+/// An array of scaled-down zones, as many as the volume needs.
 fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
     let device = geometry_of(options);
     let geometry = match options.identity {

@@ -2,16 +2,16 @@
 
 use super::label::{Label, MAGIC};
 use super::layout::{Layout, UNIT_PLACES};
-use super::recovery::{FileSource, Found, OpenError, Trouble, find_label, look};
+use super::recovery::{FileSource, Found, OpenError, find_label, look};
 use super::{ConventionalDrive, Options, format, open};
 use crate::emulated::{DriveError, DriveProblem};
-use crate::ordinary::OrdinaryDrive;
 use crate::ordinary::open::{OpenProblem, Opened};
+use crate::ordinary::{OrdinaryDrive, bell};
+use crate::units::Trouble;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use base::xor::Block;
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Op, Token};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -26,8 +26,6 @@ const ZONES_WANTED: u64 = 64;
 const ACTIVE_ZONES_MAX: u32 = 14;
 /// Records of a new drive's journal: 4 MiB.
 const JOURNAL_RECORDS: u32 = 1024;
-/// Time after which an answer is looked for while a drive is opened, should no bell have rung.
-const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// A conventional drive on a device.
 #[derive(Debug)]
@@ -132,30 +130,21 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(OrdinaryDrive, 
         DriveProblem::expect(label.uuid, wanted).map_err(|problem| DriveError::new(path, problem))?;
     }
     opened.make_direct_for(BLOCK_BYTES).map_err(io("read the device"))?;
-    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-    let bell = bell.map_err(|error| io("make an event descriptor")(error.into()))?;
+    let wake_fd = bell::new().map_err(io("make an event descriptor"))?;
     let device =
-        OrdinaryDrive::new(opened, &bell).map_err(io("use io_uring (Linux 6.0 or later is needed)"))?;
-    Ok((device, bell))
+        OrdinaryDrive::new(opened, &wake_fd).map_err(io("use io_uring (Linux 6.0 or later is needed)"))?;
+    Ok((device, wake_fd))
 }
 
 /// Carries one command out, asleep until it is answered.
-fn carry_out(device: &mut OrdinaryDrive, bell: &OwnedFd, op: Op) -> Option<Completion> {
+fn carry_out(device: &mut OrdinaryDrive, wake_fd: &OwnedFd, op: Op) -> Option<Completion> {
     device.submit(Instant(0), Command { token: Token(0), op });
     let mut completions = Vec::new();
-    loop {
+    let completion = bell::wait_for(wake_fd, || {
         device.poll(Instant(0), &mut completions);
-        if let Some(completion) = completions.pop() {
-            return Some(completion);
-        }
-        // The count is news that the next look takes, whatever it is.
-        let mut count = [0; 8];
-        let _ = rustix::io::read(bell, &mut count);
-        device.poll(Instant(0), &mut completions);
-        if completions.is_empty() {
-            let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&LOOK_AGAIN));
-        }
-    }
+        completions.pop()
+    });
+    Some(completion)
 }
 
 impl From<OpenProblem> for DriveProblem {

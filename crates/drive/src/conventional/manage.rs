@@ -59,7 +59,7 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             life.is_over = true;
         }
         let slot = self.begin_task(now, asked, Work::Reset);
-        self.close_gate(zone);
+        self.gates.close(zone);
         let entry = Entry { birth: self.media.stamp, full: None };
         self.change(now, zone, entry, Changing::Reset(slot));
     }
@@ -75,7 +75,7 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             return self.done.push(asked.plain(Ok(())));
         }
         let slot = self.begin_task(now, asked, Work::Finish(Finish::Identities));
-        self.close_gate(zone);
+        self.gates.close(zone);
         let last_unit = self.media.lives.get(&zone).and_then(|life| {
             assert!(life.writes.is_empty(), "a zone is finished behind its writes");
             let number = unit_of(life.end());

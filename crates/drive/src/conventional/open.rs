@@ -3,12 +3,14 @@
 use super::journal::Journal;
 use super::label::Label;
 use super::layout::{UNIT_BLOCKS, sector_of, unit_of};
-use super::recovery::{Found, FoundZone, OpenError, Source, Trouble, look};
+use super::recovery::{Found, FoundZone, OpenError, Source, look};
 use super::table::Table;
 use super::{ConventionalDrive, Media};
 use crate::units::identities::Identities;
 use crate::units::life::Life;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record, low_half};
+use crate::units::turn::Gates;
+use crate::units::{CACHED_UNITS, Trouble};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -32,7 +34,7 @@ pub struct Options {
 impl Default for Options {
     /// 64 MiB of identities: those of 4 GiB.
     fn default() -> Options {
-        Options { cached_units: 16_384, discards: true }
+        Options { cached_units: CACHED_UNITS, discards: true }
     }
 }
 
@@ -153,7 +155,7 @@ pub fn open<D: BlockDevice>(
         discards: options.discards,
         rules,
         media,
-        gates: BTreeMap::new(),
+        gates: Gates::default(),
         waiting_for_place: BTreeSet::new(),
         tasks: Slab::default(),
         waiters: Slab::default(),

@@ -12,6 +12,7 @@
 use super::label::{Label, LabelError};
 use super::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES, unit_of};
 use super::table::Table;
+use crate::units::Trouble;
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::record::{Entry, Phase, Record, low_half};
 use base::checksum::crc32c;
@@ -24,15 +25,6 @@ use std::os::unix::fs::FileExt;
 
 /// Blocks of the journal that are read at a time.
 const READ_BLOCKS: u32 = 64;
-
-/// Reason why blocks could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The media does not return them.
-    Unreadable,
-    /// The device is gone.
-    Gone,
-}
 
 /// Device that is looked at.
 pub trait Source {

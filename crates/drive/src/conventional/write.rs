@@ -205,26 +205,14 @@ impl<D: BlockDevice> ConventionalDrive<D> {
                 life.note_durable(life.completed());
             }
             life.note_journal(durable);
-            let (zone, stamp) = (life.zone, life.stamp);
             let is_full = life.durable() == self.label.layout.capacity();
             if is_full && !life.is_over {
                 life.is_over = true;
-                full.push(zone);
+                full.push(life.zone);
             } else if !life.is_over && life.oldest_record() < old && life.can_be_carried() {
-                let number = unit_of(life.durable());
-                let first = media.journal.push(Entry::Mark { zone, durable: life.durable(), stamp });
-                life.note_mark(first);
-                let mut last = first;
-                for (offset, identity) in (number * UNIT_BLOCKS..).zip(life.unit(number).unwrap_or_default())
-                {
-                    last =
-                        media.journal.push(Entry::Block { zone, offset, stamp: low_half(stamp), identity });
-                    life.note_record(last, offset);
-                }
-                life.note_carry(first, last, (number + 1) * UNIT_BLOCKS);
+                life.repeat(|entry| media.journal.push(entry));
             } else if !life.is_over && life.wants_mark() {
-                let record = media.journal.push(Entry::Mark { zone, durable: life.durable(), stamp });
-                life.note_mark(record);
+                life.mark(|entry| media.journal.push(entry));
             }
         }
         for zone in full {

@@ -11,21 +11,13 @@ impl<D: ZonedDevice> InbandDrive<D> {
     /// Begins a command, or lets it wait.
     pub(super) fn pass_gate(&mut self, now: Instant, command: Command) {
         let zone = command.zone;
-        self.gates.entry(zone).or_default().waiting.push_back(command);
+        self.gates.push(command);
         self.let_pass(now, zone);
     }
 
-    /// Nothing passes until the gate is opened.
-    pub(super) fn close_gate(&mut self, zone: ZoneIndex) {
-        let gate = self.gates.entry(zone).or_default();
-        assert!(!gate.is_closed, "the gate of zone {} is closed twice", zone.0);
-        gate.is_closed = true;
-    }
-
-    /// What was at work is through.
+    /// What was at work in a zone is through.
     pub(super) fn open_gate(&mut self, now: Instant, zone: ZoneIndex) {
-        let gate = self.gates.get_mut(&zone).expect("a gate that was closed");
-        assert!(std::mem::take(&mut gate.is_closed), "the gate of zone {} is opened twice", zone.0);
+        self.gates.open(zone);
         self.let_pass(now, zone);
     }
 
@@ -63,20 +55,15 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     /// Begins what may begin.
     pub(super) fn let_pass(&mut self, now: Instant, zone: ZoneIndex) {
-        while let Some(gate) = self.gates.get(&zone)
-            && !gate.is_closed
-        {
-            let Some(next) = gate.waiting.front() else {
-                self.gates.remove(&zone);
-                return;
-            };
-            let is_write = matches!(next.op, Op::Write { .. } | Op::Append { .. });
-            let writes_journal = is_write || matches!(next.op, Op::Reset);
+        while let Some(next) = self.gates.front(zone) {
+            let is_write = matches!(next, Op::Write { .. } | Op::Append { .. });
+            let writes_journal = is_write || matches!(next, Op::Reset);
+            let is_alone = is_alone(next);
             let has_place = self.used_zones() < self.geometry.active_zones_max as usize;
             let is_crowded = writes_journal && self.media.journal.is_crowded();
             if is_crowded || (is_write && !has_place && self.opens_life(zone)) {
                 if self.media.has_failed() {
-                    let Command { token, zone, op } = self.next_of(zone);
+                    let Command { token, zone, op } = self.gates.take(zone);
                     let asked = Asked::of(token, zone, &op);
                     self.done.push(asked.done(Err(Status::WriteFault), frames_of(op)));
                     continue;
@@ -87,16 +74,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 return;
             }
             let is_written = self.media.lives.get(&zone).is_some_and(|life| !life.writes.is_empty());
-            if is_alone(&next.op) && is_written {
+            if is_alone && is_written {
                 return;
             }
-            let command = self.next_of(zone);
+            let command = self.gates.take(zone);
             self.begin(now, command);
         }
-    }
-
-    fn next_of(&mut self, zone: ZoneIndex) -> Command {
-        let gate = self.gates.get_mut(&zone).expect("a gate with somebody in front of it");
-        gate.waiting.pop_front().expect("somebody in front of it")
     }
 }

@@ -54,7 +54,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
             life.is_over = true;
         }
         let slot = self.begin_task(asked, Work::Reset);
-        self.close_gate(zone);
+        self.gates.close(zone);
         let record = self.media.journal.push(Entry::Mark { zone, durable: 0, stamp });
         self.media.resets.insert(zone, Reset { slot, stamp, record, is_asked: false });
         self.flush_when_needed(now);
@@ -114,7 +114,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
         let layout = self.label.layout;
         let slot = self.begin_task(asked, Work::Finish(Finish::Identities));
-        self.close_gate(zone);
+        self.gates.close(zone);
         let last_unit = self.media.lives.get(&zone).and_then(|life| {
             assert!(life.writes.is_empty(), "a zone is finished behind its writes");
             let number = unit_of(life.end());

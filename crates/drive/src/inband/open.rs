@@ -3,13 +3,14 @@
 use super::header::{Header, Label};
 use super::journal::{Journal, Position, Spare};
 use super::layout::{JOURNAL_ZONES, Layout};
-use super::recovery::{Found, FoundZone, OpenError, Source, Trouble, look};
+use super::recovery::{Found, FoundZone, OpenError, Source, look};
 use super::{InbandDrive, Media};
 use crate::units::identities::Identities;
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record, low_half};
-use crate::units::{UNIT_BLOCKS, live_records, unit_of};
+use crate::units::turn::Gates;
+use crate::units::{Trouble, UNIT_BLOCKS, live_records, unit_of};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -167,7 +168,7 @@ pub fn open<D: ZonedDevice>(
         rules,
         media,
         lanes: BTreeMap::new(),
-        gates: BTreeMap::new(),
+        gates: Gates::default(),
         waiting_for_place: BTreeSet::new(),
         tasks: Slab::default(),
         waiters: Slab::default(),

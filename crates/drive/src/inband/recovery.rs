@@ -13,7 +13,7 @@ use super::journal::{Position, Spare};
 use super::layout::{JOURNAL_ZONES, Layout, LayoutError};
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::record::{Entry, Phase, Record, low_half};
-use crate::units::{UNIT_BLOCKS, UNIT_PLACES};
+use crate::units::{Trouble, UNIT_BLOCKS, UNIT_PLACES};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
@@ -22,15 +22,6 @@ use zone::device::{Geometry, ZoneDescriptor, ZoneState};
 
 /// Blocks of the journal that are read at a time.
 const READ_BLOCKS: u64 = 32;
-
-/// Reason why blocks could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The media does not return them.
-    Unreadable,
-    /// The device is gone.
-    Gone,
-}
 
 /// Device that is looked at: zones without metadata.
 pub trait Source {

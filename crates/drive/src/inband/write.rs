@@ -262,27 +262,15 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 life.note_durable(life.completed());
             }
             life.note_journal(durable);
-            let (zone, stamp) = (life.zone, life.stamp);
             if life.is_over {
                 continue;
             }
             if life.durable() == capacity {
-                full.push(zone);
+                full.push(life.zone);
             } else if life.oldest_record() < old && life.can_be_carried() {
-                let number = unit_of(life.durable());
-                let first = media.journal.push(Entry::Mark { zone, durable: life.durable(), stamp });
-                life.note_mark(first);
-                let mut last = first;
-                for (offset, identity) in (number * UNIT_BLOCKS..).zip(life.unit(number).unwrap_or_default())
-                {
-                    last =
-                        media.journal.push(Entry::Block { zone, offset, stamp: low_half(stamp), identity });
-                    life.note_record(last, offset);
-                }
-                life.note_carry(first, last, (number + 1) * UNIT_BLOCKS);
+                life.repeat(|entry| media.journal.push(entry));
             } else if life.wants_mark() {
-                let record = media.journal.push(Entry::Mark { zone, durable: life.durable(), stamp });
-                life.note_mark(record);
+                life.mark(|entry| media.journal.push(entry));
             }
         }
         for zone in full {

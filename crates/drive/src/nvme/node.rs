@@ -52,15 +52,6 @@ pub fn of_block_node(path: &Path) -> Option<PathBuf> {
     is_nvme(&node).then_some(node)
 }
 
-/// True of a block device whose zones have to be written in order.
-#[must_use]
-pub fn is_zoned_block(path: &Path) -> bool {
-    let Ok(path) = std::fs::canonicalize(path) else { return false };
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
-    let model = std::fs::read_to_string(format!("/sys/class/block/{name}/queue/zoned"));
-    model.is_ok_and(|model| model.trim() == "host-managed")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 //! whose unit was not full when they were written. `identities` begin with the unit of `durable`.
 
 use super::identity::Identity;
+use super::record::{Entry, low_half};
 use super::{UNIT_BLOCKS, unit_of};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
@@ -141,15 +142,26 @@ impl Life {
         }
     }
 
-    /// A mark of what is durable is in a record.
-    pub fn note_mark(&mut self, record: u64) {
+    /// Has a mark of what is durable written: `push` takes an entry for the journal, and returns its record, as everywhere here.
+    pub fn mark(&mut self, mut push: impl FnMut(Entry) -> u64) -> u64 {
+        let record = push(Entry::Mark { zone: self.zone, durable: self.durable, stamp: self.stamp });
         self.marks.push_back((record, self.durable));
+        record
     }
 
-    /// What the zone needs of the blocks before one is repeated in these records.
-    pub fn note_carry(&mut self, first: u64, last: u64, end: u32) {
+    /// Has all that is needed written again: a mark, and the identities of the unit that is not durable with all of its blocks.
+    ///
+    /// # Panics
+    /// When that is on its way.
+    pub fn repeat(&mut self, mut push: impl FnMut(Entry) -> u64) {
         assert!(self.carry.is_none(), "what zone {} needs is repeated once at a time", self.zone.0);
-        self.carry = Some((first, last, end));
+        let first = self.mark(&mut push);
+        let (mut last, number) = (first, unit_of(self.durable));
+        for (offset, identity) in (number * UNIT_BLOCKS..).zip(self.unit(number).unwrap_or_default()) {
+            last = push(Entry::Block { zone: self.zone, offset, stamp: low_half(self.stamp), identity });
+            self.note_record(last, offset);
+        }
+        self.carry = Some((first, last, (number + 1) * UNIT_BLOCKS));
     }
 
     /// What was completed up to a block is durable.

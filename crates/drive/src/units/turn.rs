@@ -1,19 +1,58 @@
 //! Turn that commands take in a zone: those that change it wait while a reset or a finish is at work, and those wait for the
 //! writes before them.
 
-use std::collections::VecDeque;
+use base::units::ZoneIndex;
+use std::collections::{BTreeMap, VecDeque};
 use zone::device::{Command, Op};
 
-/// See the module. A zone without a gate lets everything pass.
+/// Gates of the zones. One without a gate lets everything pass.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
-    pub(crate) is_closed: bool,
-    pub(crate) waiting: VecDeque<Command>,
+pub(crate) struct Gates(BTreeMap<ZoneIndex, Gate>);
+
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: bool,
+    waiting: VecDeque<Command>,
 }
 
-impl Gate {
+impl Gates {
+    /// A command comes last.
+    pub(crate) fn push(&mut self, command: Command) {
+        self.0.entry(command.zone).or_default().waiting.push_back(command);
+    }
+
+    /// Nothing passes until the gate is opened.
+    pub(crate) fn close(&mut self, zone: ZoneIndex) {
+        let gate = self.0.entry(zone).or_default();
+        assert!(!gate.is_closed, "the gate of zone {} is closed twice", zone.0);
+        gate.is_closed = true;
+    }
+
+    /// What was at work is through.
+    pub(crate) fn open(&mut self, zone: ZoneIndex) {
+        let gate = self.0.get_mut(&zone).expect("a gate that was closed");
+        assert!(std::mem::take(&mut gate.is_closed), "the gate of zone {} is opened twice", zone.0);
+    }
+
+    /// What waits in front of an open gate, if anything does; a gate without is gone.
+    pub(crate) fn front(&mut self, zone: ZoneIndex) -> Option<&Op> {
+        let gate = self.0.get(&zone).filter(|gate| !gate.is_closed)?;
+        if gate.waiting.is_empty() {
+            self.0.remove(&zone);
+            return None;
+        }
+        self.0.get(&zone)?.waiting.front().map(|command| &command.op)
+    }
+
+    /// Takes the command in front.
+    pub(crate) fn take(&mut self, zone: ZoneIndex) -> Command {
+        let gate = self.0.get_mut(&zone).expect("a gate with somebody in front of it");
+        gate.waiting.pop_front().expect("somebody in front of it")
+    }
+
+    /// All that wait.
     pub(crate) fn into_waiting(self) -> impl Iterator<Item = Command> {
-        self.waiting.into_iter()
+        self.0.into_values().flat_map(|gate| gate.waiting)
     }
 }
 

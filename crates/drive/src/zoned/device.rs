@@ -7,30 +7,24 @@ use super::shape::{Shape, ShapeError};
 use crate::emulated::{DriveError, DriveProblem};
 use crate::inband::header::{HeaderError, Label};
 use crate::inband::layout::{Layout, LayoutError};
-use crate::inband::{Found, InbandDrive, OpenError, Source, Trouble, find_label, format, look, open};
-use crate::nvme::node::is_zoned_block;
-use crate::ordinary::OrdinaryDrive;
+use crate::inband::{Found, InbandDrive, OpenError, Source, find_label, format, look, open};
 use crate::ordinary::open::Opened;
+use crate::ordinary::{OrdinaryDrive, bell};
+use crate::units::{CACHED_UNITS, Trouble};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use base::xor::Block;
 use block::md::SECTOR_BYTES_U64;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use zone::device::{Command, Completion, Geometry, ZoneDescriptor, ZoneState, ZonedDevice};
 
 /// Most blocks of a command. Writes reach the device in parts that it takes at once.
 const TRANSFER_BLOCKS_MAX: u32 = 128;
-/// Units whose identities are kept in memory: 64 MiB at most.
-const CACHED_UNITS: usize = 16_384;
-/// Time after which an answer is looked for while a drive is opened, should no bell have rung.
-const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// Fault of a zoned device, or of the drive on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,18 +55,22 @@ pub struct DiskDrive {
 /// True of a block device whose zones have to be written in order.
 #[must_use]
 pub fn is_zoned(path: &Path) -> bool {
-    is_zoned_block(path)
+    let Ok(path) = std::fs::canonicalize(path) else { return false };
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let model = std::fs::read_to_string(format!("/sys/class/block/{name}/queue/zoned"));
+    model.is_ok_and(|model| model.trim() == "host-managed")
 }
 
 /// True when a drive with identities in-band is there. Only the device is read.
 #[must_use]
 pub fn is_inband(path: &Path) -> bool {
-    if !is_zoned_block(path) {
+    if !is_zoned(path) {
         return false;
     }
     let Ok(opened) = Opened::to_read(path) else { return false };
-    let Ok(mut source) = FileSource::new(opened.file()) else { return false };
-    !matches!(find_label(&mut source), Err(OpenError::Header(HeaderError::NotAHeader) | OpenError::Gone))
+    let Ok(zones) = DiskZones::of(path, opened.file()) else { return false };
+    let label = find_label(&mut zones.source(opened.file()));
+    !matches!(label, Err(OpenError::Header(HeaderError::NotAHeader) | OpenError::Gone))
 }
 
 /// A number that the kernel tells of the queue of a block device; of a partition there are no zones.
@@ -83,8 +81,34 @@ fn limit_of(file: &File, name: &str) -> u32 {
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-fn lines_of(file: &File) -> io::Result<Vec<Line>> {
-    ioctl::report(file, 0, u32::MAX)
+/// Zones of a device, reported once, and those of them that are used.
+#[derive(Debug)]
+struct DiskZones {
+    shape: Shape,
+    /// Those that are used.
+    lines: Vec<Line>,
+    geometry: Geometry,
+}
+
+impl DiskZones {
+    fn of(path: &Path, file: &File) -> Result<DiskZones, DriveError> {
+        let io = |source| DriveError::new(path, DriveProblem::Io { doing: "report the zones", source });
+        let mut lines = ioctl::report(file, 0, u32::MAX).map_err(io)?;
+        let shape = Shape::of(&lines).map_err(|problem| faulty(path, problem))?;
+        lines.retain(|line| line.start >= shape.start);
+        lines.truncate(shape.zones as usize);
+        Ok(DiskZones { shape, lines, geometry: device_geometry(file, &shape) })
+    }
+
+    /// The device as it is looked at.
+    fn source<'a>(&'a self, file: &'a File) -> FileSource<'a> {
+        FileSource { file, zones: self }
+    }
+}
+
+/// A device, or the drive on it, that cannot be used.
+fn faulty(path: &Path, problem: impl Into<ZonedProblem>) -> DriveError {
+    DriveError::new(path, DriveProblem::Zoned(problem.into()))
 }
 
 /// A limit of so many, of which zero is none.
@@ -98,8 +122,8 @@ fn write_blocks_max(file: &File) -> usize {
     or(blocks, TRANSFER_BLOCKS_MAX).min(or(segments, TRANSFER_BLOCKS_MAX)) as usize
 }
 
-/// Zones and limits of a device, the journal's included.
-fn device_geometry(file: &File, shape: &Shape, volatile_cache: bool) -> Geometry {
+/// Zones and limits of a device, the journal's included; its cache is volatile as far as is known.
+fn device_geometry(file: &File, shape: &Shape) -> Geometry {
     let active_zones_max = or(limit_of(file, "max_active_zones"), shape.zones);
     Geometry {
         zones: shape.zones,
@@ -109,7 +133,7 @@ fn device_geometry(file: &File, shape: &Shape, volatile_cache: bool) -> Geometry
         active_zones_max,
         append_blocks_max: 0,
         transfer_blocks_max: TRANSFER_BLOCKS_MAX,
-        volatile_cache,
+        volatile_cache: true,
         areas: None,
     }
 }
@@ -120,16 +144,11 @@ fn device_geometry(file: &File, shape: &Shape, volatile_cache: bool) -> Geometry
 /// When it cannot be one.
 pub fn geometry_of(path: &Path) -> Result<(Geometry, usize), DriveError> {
     let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
-    let io = |source| DriveError::new(path, DriveProblem::Io { doing: "report the zones", source });
-    let lines = lines_of(opened.file()).map_err(io)?;
-    let zoned = |problem: ZonedProblem| DriveError::new(path, DriveProblem::Zoned(problem));
-    let shape = Shape::of(&lines).map_err(|problem| zoned(problem.into()))?;
-    let device = device_geometry(opened.file(), &shape, true);
-    let layout = Layout::of(&device).map_err(|problem| zoned(problem.into()))?;
-    let used = lines.iter().filter(|line| line.start >= shape.start).take(shape.zones as usize);
-    let written =
-        used.filter_map(|line| shape.descriptor(line)).filter(|zone| zone.state != ZoneState::Empty);
-    Ok((layout.geometry(&device), written.count()))
+    let zones = DiskZones::of(path, opened.file())?;
+    let layout = Layout::of(&zones.geometry).map_err(|problem| faulty(path, problem))?;
+    let states = zones.lines.iter().filter_map(|line| zones.shape.descriptor(line));
+    let written = states.filter(|zone| zone.state != ZoneState::Empty).count();
+    Ok((layout.geometry(&zones.geometry), written))
 }
 
 /// Refuses a device that somebody uses.
@@ -143,30 +162,27 @@ pub fn expect_unused(path: &Path) -> Result<(), DriveError> {
 /// Opens a device to be written, by nobody else.
 fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(ZonedDisk, OwnedFd), DriveError> {
     let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
-    let zoned = |problem: ZonedProblem| DriveError::new(path, DriveProblem::Zoned(problem));
     let mut opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
+    let zones = DiskZones::of(path, opened.file())?;
     if wanted.is_some() {
-        let mut source = FileSource::new(opened.file()).map_err(io("report the zones"))?;
-        let label = find_label(&mut source).map_err(|problem| zoned(problem.into()))?;
+        let label = find_label(&mut zones.source(opened.file())).map_err(|problem| faulty(path, problem))?;
         DriveProblem::expect(label.uuid, wanted).map_err(|problem| DriveError::new(path, problem))?;
     }
     opened.make_direct_for(BLOCK_BYTES).map_err(io("read the device"))?;
     if !opened.is_direct() {
-        return Err(zoned(ZonedProblem::NotDirect));
+        return Err(faulty(path, ZonedProblem::NotDirect));
     }
-    let lines = lines_of(opened.file()).map_err(io("report the zones"))?;
-    let shape = Shape::of(&lines).map_err(|problem| zoned(problem.into()))?;
-    let geometry = device_geometry(opened.file(), &shape, opened.has_volatile_cache());
+    let DiskZones { shape, lines, geometry } = zones;
+    let geometry = Geometry { volatile_cache: opened.has_volatile_cache(), ..geometry };
     // A server that died leaves zones open.
     for line in lines.iter().filter(|line| matches!(line.condition, IMPLICIT_OPEN | EXPLICIT_OPEN)) {
         ioctl::change(opened.file(), Change::Close, line.start, line.length).map_err(io("close a zone"))?;
     }
-    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-    let bell = bell.map_err(|error| io("make an event descriptor")(error.into()))?;
+    let wake_fd = bell::new().map_err(io("make an event descriptor"))?;
     let write_blocks_max = write_blocks_max(opened.file());
-    let helper = Helper::start(opened.file(), shape, &bell).map_err(io("start a thread"))?;
+    let helper = Helper::start(opened.file(), shape, &wake_fd).map_err(io("start a thread"))?;
     let disk =
-        OrdinaryDrive::new(opened, &bell).map_err(io("use io_uring (Linux 6.0 or later is needed)"))?;
+        OrdinaryDrive::new(opened, &wake_fd).map_err(io("use io_uring (Linux 6.0 or later is needed)"))?;
     let disk = ZonedDisk {
         geometry,
         shape,
@@ -179,26 +195,18 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(ZonedDisk, Owne
         zone_answers: Vec::new(),
         is_abandoned: false,
     };
-    Ok((disk, bell))
+    Ok((disk, wake_fd))
 }
 
 /// Carries one command out, asleep until it is answered.
-fn carry_out(device: &mut ZonedDisk, bell: &OwnedFd, command: Command) -> Option<Completion> {
+fn carry_out(device: &mut ZonedDisk, wake_fd: &OwnedFd, command: Command) -> Option<Completion> {
     device.submit(Instant(0), command);
     let mut completions = Vec::new();
-    loop {
+    let completion = bell::wait_for(wake_fd, || {
         device.poll(Instant(0), &mut completions);
-        if let Some(completion) = completions.pop() {
-            return Some(completion);
-        }
-        // The count is news that the next look takes, whatever it is.
-        let mut count = [0; 8];
-        let _ = rustix::io::read(bell, &mut count);
-        device.poll(Instant(0), &mut completions);
-        if completions.is_empty() {
-            let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&LOOK_AGAIN));
-        }
-    }
+        completions.pop()
+    });
+    Some(completion)
 }
 
 /// Makes a drive of a device that nobody else uses, whatever it holds: all of its zones are reset.
@@ -206,10 +214,10 @@ fn carry_out(device: &mut ZonedDisk, bell: &OwnedFd, command: Command) -> Option
 /// # Errors
 /// When it is in use, cannot be one, or fails.
 pub fn format_device(path: &Path, uuid: [u8; 16]) -> Result<(), DriveError> {
-    let (mut device, bell) = open_device(path, None)?;
-    format(&mut device, uuid, &mut |device, command| carry_out(device, &bell, command))
+    let (mut device, wake_fd) = open_device(path, None)?;
+    format(&mut device, uuid, &mut |device, command| carry_out(device, &wake_fd, command))
         .map(drop)
-        .map_err(|problem| DriveError::new(path, DriveProblem::Zoned(problem.into())))
+        .map_err(|problem| faulty(path, problem))
 }
 
 /// Opens the drive on a device, for this process alone, if it is the one of this identity. Another one is not written to.
@@ -219,7 +227,7 @@ pub fn format_device(path: &Path, uuid: [u8; 16]) -> Result<(), DriveError> {
 pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, DriveError> {
     let (device, wake_fd) = open_device(path, wanted)?;
     let drive = open(device, CACHED_UNITS, &mut |device, command| carry_out(device, &wake_fd, command))
-        .map_err(|problem| DriveError::new(path, DriveProblem::Zoned(problem.into())))?;
+        .map_err(|problem| faulty(path, problem))?;
     Ok(DiskDrive { drive, wake_fd })
 }
 
@@ -230,11 +238,8 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, Drive
 pub fn wipe(path: &Path) -> Result<(), DriveError> {
     let io = |source| DriveError::new(path, DriveProblem::Io { doing: "reset zones", source });
     let opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
-    let lines = lines_of(opened.file()).map_err(io)?;
-    let shape =
-        Shape::of(&lines).map_err(|problem| DriveError::new(path, DriveProblem::Zoned(problem.into())))?;
-    let used = lines.iter().filter(|line| line.start >= shape.start).take(shape.zones as usize);
-    for line in used.filter(|line| !matches!(line.condition, EMPTY | READ_ONLY | OFFLINE)) {
+    let zones = DiskZones::of(path, opened.file())?;
+    for line in zones.lines.iter().filter(|line| !matches!(line.condition, EMPTY | READ_ONLY | OFFLINE)) {
         ioctl::change(opened.file(), Change::Reset, line.start, line.length).map_err(io)?;
     }
     opened.file().sync_all().map_err(io)
@@ -243,30 +248,21 @@ pub fn wipe(path: &Path) -> Result<(), DriveError> {
 /// Device that is only looked at.
 struct FileSource<'a> {
     file: &'a File,
-    shape: Shape,
-    geometry: Geometry,
-}
-
-impl FileSource<'_> {
-    fn new(file: &File) -> io::Result<FileSource<'_>> {
-        let shape = Shape::of(&lines_of(file)?).map_err(io::Error::other)?;
-        Ok(FileSource { file, shape, geometry: device_geometry(file, &shape, true) })
-    }
+    zones: &'a DiskZones,
 }
 
 impl Source for FileSource<'_> {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        self.zones.geometry
     }
 
     fn report(&mut self) -> Result<Vec<ZoneDescriptor>, Trouble> {
-        let lines =
-            ioctl::report(self.file, self.shape.start, self.shape.zones).map_err(|_| Trouble::Gone)?;
-        lines.iter().map(|line| self.shape.descriptor(line)).collect::<Option<_>>().ok_or(Trouble::Gone)
+        let DiskZones { shape, lines, .. } = self.zones;
+        lines.iter().map(|line| shape.descriptor(line)).collect::<Option<_>>().ok_or(Trouble::Gone)
     }
 
     fn read(&mut self, zone: ZoneIndex, offset: u32, frames: &mut Vec<Frame>) -> Result<(), Trouble> {
-        let first = self.shape.sector_of(zone.0, offset) * SECTOR_BYTES_U64;
+        let first = self.zones.shape.sector_of(zone.0, offset) * SECTOR_BYTES_U64;
         for (place, frame) in (0..).zip(frames) {
             match self.file.read_exact_at(&mut frame.data, first + place * BLOCK_BYTES_U64) {
                 Ok(()) => {}
@@ -282,6 +278,7 @@ impl Source for FileSource<'_> {
 #[derive(Debug)]
 pub struct Peek {
     opened: Opened,
+    zones: DiskZones,
     found: Found,
     geometry: Geometry,
     /// Device number: the same under each name.
@@ -296,12 +293,11 @@ impl Peek {
     pub fn open(path: &Path) -> Result<Peek, DriveError> {
         let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
         let io = |source| DriveError::new(path, DriveProblem::Io { doing: "read the device", source });
-        let mut source = FileSource::new(opened.file()).map_err(io)?;
-        let found = look(&mut source)
-            .map_err(|problem| DriveError::new(path, DriveProblem::Zoned(problem.into())))?;
-        let geometry = found.label.layout.geometry(&source.geometry);
+        let zones = DiskZones::of(path, opened.file())?;
+        let found = look(&mut zones.source(opened.file())).map_err(|problem| faulty(path, problem))?;
+        let geometry = found.label.layout.geometry(&zones.geometry);
         let file_id = (u64::MAX, opened.file().metadata().map_err(io)?.rdev());
-        Ok(Peek { opened, found, geometry, file_id })
+        Ok(Peek { opened, zones, found, geometry, file_id })
     }
 
     /// Who the drive is, and how it is divided.
@@ -327,7 +323,7 @@ impl Peek {
     /// # Errors
     /// When it cannot be read.
     pub fn block(&self, zone: u32, offset: u32) -> Result<Box<Block>, Trouble> {
-        let mut source = FileSource::new(self.opened.file()).map_err(|_| Trouble::Gone)?;
+        let mut source = self.zones.source(self.opened.file());
         self.found.read_data(&mut source, ZoneIndex(zone), offset).map(|frame| Box::new(frame.data))
     }
 }
