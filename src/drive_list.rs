@@ -112,12 +112,7 @@ fn state_of_nvme(node: &BlockNode) -> State {
     }
     match nvme::open::look(&node.path) {
         Ok(found) if found.written_zones() == 0 => State::Free,
-        Ok(found) => {
-            let array = Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
-            let whose = array.map(|array| format!("a drive of Zoneweave, of array {array}"));
-            let zones = format!("data in {} of {} zones", found.written_zones(), found.zones.len());
-            State::Holds { holds: whose.into_iter().chain([zones]).collect() }
-        }
+        Ok(found) => holding(node, found.written_zones(), found.zones.len()),
         Err(DriveError { problem: DriveProblem::Nvme(NvmeProblem::Format(problem)), .. }) => {
             State::Unsuited { why: problem.to_string() }
         }
@@ -150,16 +145,18 @@ fn state_of(node: &BlockNode) -> State {
     }
 }
 
+/// State of a drive with so many zones that are not empty.
+fn holding(node: &BlockNode, written: usize, zones: usize) -> State {
+    let array = Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
+    let whose = array.map(|array| format!("a drive of Zoneweave, of array {array}"));
+    State::Holds { holds: whose.into_iter().chain([format!("data in {written} of {zones} zones")]).collect() }
+}
+
 /// State of a zoned block device that nobody uses.
 fn state_of_zoned(node: &BlockNode) -> State {
     match zoned::geometry_of(&node.path) {
         Ok((_, 0)) => State::Free,
-        Ok((geometry, written)) => {
-            let array = Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
-            let whose = array.map(|array| format!("a drive of Zoneweave, of array {array}"));
-            let zones = format!("data in {written} of {} zones", geometry.zones);
-            State::Holds { holds: whose.into_iter().chain([zones]).collect() }
-        }
+        Ok((geometry, written)) => holding(node, written, geometry.zones as usize),
         Err(DriveError { problem: DriveProblem::Zoned(problem), .. }) => {
             State::Unsuited { why: problem.to_string() }
         }
