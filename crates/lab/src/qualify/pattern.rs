@@ -1,6 +1,7 @@
 //! Contents of blocks: each has a stamp, from which all of its data and metadata follow.
 
 use base::frame::Frame;
+use base::random::mix;
 
 /// Fills data and metadata.
 pub fn fill(frame: &mut Frame, stamp: u64) {
@@ -31,7 +32,5 @@ pub fn is_of(frame: &Frame, stamp: u64) -> Result<(), &'static str> {
 /// The generator `SplitMix64`.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix(*state)
 }
