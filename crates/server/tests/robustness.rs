@@ -300,15 +300,15 @@ fn control_lines_are_answered() {
 #[test]
 fn a_volume_that_ends_ends_the_server() {
     for cores in [1, 3] {
-        let server = TestServer::start(ServerConfig { cores, ..config() }, options());
+        // Who waits for a stop to be given up waits in vain.
+        let patient = ServerConfig { cores, stop_limit: Nanos(3_600_000 * MILLISECOND), ..config() };
+        let server = TestServer::start(patient, options());
         let mut clients: Vec<RawClient> = (0..4).map(|_| RawClient::open(&server.path(), false)).collect();
         server.shared.is_held.store(true, Relaxed);
         clients.iter_mut().for_each(|client| client.request(READ, 0, 1, 0, 4096));
         server.wait_for_submitted(4);
         server.shared.has_ended.store(true, Relaxed);
-        let begin = std::time::Instant::now();
         assert!(matches!(server.ended(), Err(server::RunError::VolumeEnded)), "{cores} cores");
-        assert!(begin.elapsed() < std::time::Duration::from_secs(5), "at once");
         clients.iter_mut().for_each(RawClient::assert_hung_up);
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Hub<'v> {
     gated: Gated<'v>,
     asks: Arc<Mailbox<AskFrom>>,
     lines: Vec<Line>,
+    /// The volume has ended, and every line is closed.
+    has_ended: bool,
     /// The first core's share of frames.
     pool: FramePool,
     visitors: Slab<Visitor>,
@@ -75,6 +77,7 @@ impl<'v> Hub<'v> {
             gated: Gated::new(volume, merges_max),
             asks,
             lines: Vec::new(),
+            has_ended: false,
             pool: FramePool::new(share),
             visitors: Slab::new(),
             asks_taken: Vec::new(),
@@ -162,7 +165,8 @@ impl Volume for Hub<'_> {
             }
         }
         self.replies = all;
-        if self.has_ended() {
+        if self.gated.has_ended() {
+            self.has_ended = true;
             self.lines.iter().for_each(|line| line.mailbox.close());
         }
         for line in self.lines.iter_mut().filter(|line| !line.outgoing.is_empty()) {
@@ -179,8 +183,9 @@ impl Volume for Hub<'_> {
         self.gated.awaits_drive()
     }
 
+    /// Tells what the last turn found: whoever leaves because of it has closed the lines, and no core waits for the others.
     fn has_ended(&self) -> bool {
-        self.gated.has_ended()
+        self.has_ended
     }
 }
 
@@ -194,6 +199,7 @@ impl Backend for Hub<'_> {
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.asks.may_sleep()
+        let has_news = self.gated.has_ended() && !self.has_ended;
+        !has_news && self.asks.may_sleep()
     }
 }
