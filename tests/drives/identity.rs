@@ -3,7 +3,7 @@
 use crate::support::loop_device::Loop;
 use crate::support::run::{Finished, SOON, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::{Server, ask, assert_clean, status};
+use crate::support::server::{Server, ask, status};
 use crate::support::{have, is_root, skip, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -246,29 +246,4 @@ fn members_on_one_disk_are_named() {
     assert!(ask(&["status", text(&dir)]).stdout.contains("holds drives 0, 1, 2"));
     ask(&["create", text(&emulated), "--size", "64MiB"]).expect("create");
     assert_eq!(status(&emulated)["shared"], serde_json::json!([]));
-}
-
-/// A crash between `array.toml` and the superblocks of a replacement: the new drive is listed, and nobody knows it yet.
-#[test]
-fn a_replacement_that_superblocks_do_not_name_yet_may_be_given_again() {
-    let scratch = Scratch::new("between");
-    let dir = scratch.join("array");
-    Server::up(&dir, &["--size", "64MiB"]).stop();
-    write_sevens(&dir);
-    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
-    ask(&["drive", "add-spare", text(&dir)]).expect("add-spare");
-    let file = array_toml(&dir);
-    let (before, spare) = file.split_once("[[spare]]\n").unwrap();
-    let tables: Vec<&str> = before.split("[[drive]]\n").collect();
-    let cut = [tables[0], tables[1], &format!("{spare}\n"), tables[3], tables[4]].join("[[drive]]\n");
-    std::fs::write(dir.join("array.toml"), &cut).unwrap();
-    let server = Server::serve(&dir);
-    assert_eq!(status(&dir)["state"], "degraded");
-    assert!(!server.log().contains("another drive"), "{}", server.log());
-    let with = dir.join("spare-1.zns");
-    let replace = ["drive", "replace", text(&dir), "1", "--with", text(&with), "--wait"];
-    ask(&replace).expect("drive replace");
-    assert_sevens(&server);
-    server.stop();
-    assert_clean(&dir);
 }
