@@ -7,11 +7,11 @@ mod support;
 
 use std::path::Path;
 use std::time::Duration;
-use support::machine::{Machine, TOOLS};
+use support::machine::{Machine, is_asked_for};
 use support::run::until;
 use support::scratch::Scratch;
 use support::server::{Server, assert_clean, let_run};
-use support::{have, is_root, number_from, text};
+use support::text;
 
 /// Longest time of a machine from its start.
 const MACHINE_MAX: Duration = Duration::from_secs(180);
@@ -61,19 +61,9 @@ fn outlive(dir: &Path, scratch: &Scratch) {
     server.stop();
 }
 
-/// True when the test shall run and can.
-fn is_asked_for() -> bool {
-    if number_from("ZONEWEAVE_GUEST", 0) == 0 {
-        println!("skipped: `cargo xtask guest` runs it");
-        return false;
-    }
-    assert!(is_root(), "the command needs root");
-    have(&[TOOLS, &["mkfs.ext4", "e2fsck"]].concat())
-}
-
 #[test]
 fn ext4_outlives_the_server_of_its_disk() {
-    if !is_asked_for() {
+    if !is_asked_for(&["mkfs.ext4", "e2fsck"]) {
         return;
     }
     let scratch = Scratch::new("machine");
@@ -85,7 +75,7 @@ fn ext4_outlives_the_server_of_its_disk() {
 
 #[test]
 fn ext4_outlives_the_server_of_its_disk_in_place() {
-    if !is_asked_for() {
+    if !is_asked_for(&["mkfs.ext4", "e2fsck"]) {
         return;
     }
     let scratch = Scratch::new("machine_inplace");

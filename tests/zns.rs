@@ -15,15 +15,12 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use support::machine::{Machine, Parts, TOOLS};
+use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
 use support::run::{Finished, SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, let_run, status, zoneweave};
 use support::writer::Oracle;
-use support::{have, is_root, number_from, random, text};
-
-/// Longest time of a machine from its start.
-const MACHINE_MAX: Duration = Duration::from_secs(300);
+use support::{random, text};
 
 /// Drives of the machine: four for an array, and one to replace another.
 const DRIVES: usize = 5;
@@ -31,9 +28,6 @@ const DRIVE_BYTES: u64 = 1 << 30;
 
 /// Namespaces of the machine: the last drive has a second one.
 const NODES: usize = DRIVES + 1;
-
-/// Says that this program runs in the machine.
-const INSIDE: &str = "ZONEWEAVE_INSIDE";
 
 /// A controller with a namespace, the last one with two.
 fn drive(scratch: &Path, index: usize) -> Vec<String> {
@@ -59,7 +53,7 @@ fn namespace(scratch: &Path, index: usize, number: u32) -> Vec<String> {
 }
 
 /// Boots a machine with NVMe drives in which this program runs one of its tests.
-fn run_inside(name: &str) {
+fn run_with_nvme(name: &str) {
     let scratch = Scratch::new("zns");
     let devices = (0..DRIVES).flat_map(|index| drive(scratch.path(), index)).collect();
     let prepare = format!(
@@ -70,46 +64,7 @@ fn run_inside(name: &str) {
 
 /// Boots a machine of these devices and modules, prepares it, and lets this program run one of its tests there.
 fn run_in(scratch: &Scratch, name: &str, devices: Vec<String>, modules: &str, prepare: &str) {
-    let own = std::env::current_exe().unwrap();
-    let seed = number_from("ZONEWEAVE_SEED", 26);
-    let script = format!(
-        "set -e; export {INSIDE}=1 ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
-         {prepare}
-         {} --exact {name} --nocapture",
-        text(&own)
-    );
-    let machine = Machine::of(
-        scratch.path(),
-        &Parts {
-            memory_mib: 2048,
-            devices,
-            modules,
-            programs: &[],
-            files: &[&own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))],
-            script: &script,
-        },
-    );
-    // The console may end within a line.
-    let is_end =
-        |line: &str| line.trim().strip_prefix("work ended with ").is_some_and(|code| !code.is_empty());
-    let ended = until(MACHINE_MAX, || machine.console().lines().any(is_end));
-    let console = machine.console();
-    assert!(ended && console.contains("work ended with 0"), "{console}");
-    println!("{}", console.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"));
-}
-
-/// True when the test shall run here and can; where it runs in the machine, it is another one.
-fn is_asked_for() -> bool {
-    if number_from("ZONEWEAVE_GUEST", 0) == 0 {
-        println!("skipped: `cargo xtask guest` runs it");
-        return false;
-    }
-    assert!(is_root(), "the command needs root");
-    have(TOOLS)
-}
-
-fn is_inside() -> bool {
-    number_from(INSIDE, 0) == 1
+    run_inside(scratch, Inside { name, kernel: Kernel::Current, devices, modules, programs: &[], prepare });
 }
 
 fn node(index: usize) -> PathBuf {
@@ -139,8 +94,8 @@ fn write_and_kill(server: Server, oracle: &mut Oracle, random: &mut Random) {
 fn an_array_on_nvme_drives_survives() {
     if is_inside() {
         live();
-    } else if is_asked_for() {
-        run_inside("an_array_on_nvme_drives_survives");
+    } else if is_asked_for(&[]) {
+        run_with_nvme("an_array_on_nvme_drives_survives");
     }
 }
 
@@ -148,8 +103,8 @@ fn an_array_on_nvme_drives_survives() {
 fn a_server_whose_drives_another_one_takes_ends() {
     if is_inside() {
         taken();
-    } else if is_asked_for() {
-        run_inside("a_server_whose_drives_another_one_takes_ends");
+    } else if is_asked_for(&[]) {
+        run_with_nvme("a_server_whose_drives_another_one_takes_ends");
     }
 }
 
@@ -157,7 +112,7 @@ fn a_server_whose_drives_another_one_takes_ends() {
 fn an_array_on_zoned_disks_survives() {
     if is_inside() {
         disks();
-    } else if is_asked_for() {
+    } else if is_asked_for(&[]) {
         let prepare = "mount -t configfs none /sys/kernel/config
             for disk in $(seq 5); do
                 cd /sys/kernel/config/nullb; mkdir nullb$disk; cd nullb$disk

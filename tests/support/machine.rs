@@ -1,16 +1,33 @@
-//! A virtual machine: a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, or with zoned NVMe drives.
+//! A virtual machine: a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, or with drives of its own
+//! and this program inside.
 
-use super::run::{Finished, command, line_of, run_for};
-use super::text;
+use super::run::{Finished, command, line_of, run_for, until};
+use super::scratch::Scratch;
+use super::{have, is_root, number_from, text};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Programs that any machine needs.
-pub const TOOLS: &[&str] = &["qemu-system-x86_64", "busybox", "modprobe", "depmod", "cpio", "dpkg"];
+pub const TOOLS: &[&str] = &["qemu-system-x86_64", "busybox", "modprobe", "depmod", "cpio", "dpkg", "xz"];
 
 const PREPARATION_MAX: Duration = Duration::from_secs(180);
+
+/// Longest time of a machine that runs a test, from its start.
+const MACHINE_MAX: Duration = Duration::from_secs(300);
+
+/// Says that this program runs in the machine.
+const INSIDE: &str = "ZONEWEAVE_INSIDE";
+
+/// A kernel of Debian.
+#[derive(Clone, Copy, Debug)]
+pub enum Kernel {
+    /// The one that apt installs here, or an unpacked package that `ZONEWEAVE_KERNEL` names.
+    Current,
+    /// 6.12, or an unpacked package that `ZONEWEAVE_KERNEL_6_12` names.
+    V6_12,
+}
 
 const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -25,6 +42,7 @@ sync; sleep 1; poweroff -f
 
 /// Parts of a machine.
 pub struct Parts<'a> {
+    pub kernel: Kernel,
     /// MiB of memory.
     pub memory_mib: u32,
     /// Options of QEMU for its devices.
@@ -52,6 +70,7 @@ impl Machine {
         Machine::of(
             scratch,
             &Parts {
+                kernel: Kernel::Current,
                 memory_mib: 512,
                 devices: ["-chardev", &format!("socket,id=disk,path={},reconnect=1", text(disk))]
                     .into_iter()
@@ -69,7 +88,7 @@ impl Machine {
     /// Boots a machine of these parts, and runs its script.
     #[track_caller]
     pub fn of(scratch: &Path, parts: &Parts) -> Machine {
-        let (kernel, version) = kernel();
+        let (kernel, version) = kernel(parts.kernel);
         let image = initrd(scratch, (&kernel, &version), parts);
         let console = scratch.join("console");
         let memory = parts.memory_mib;
@@ -108,18 +127,74 @@ impl Drop for Machine {
     }
 }
 
-/// An unpacked kernel package and its version: that of `ZONEWEAVE_KERNEL`, or the newest that apt knows, which is
-/// downloaded once and never installed.
+/// A test of this program that runs in a machine.
+pub struct Inside<'a> {
+    pub name: &'a str,
+    pub kernel: Kernel,
+    /// Options of QEMU for its devices.
+    pub devices: Vec<String>,
+    /// Modules of the kernel, with spaces between them.
+    pub modules: &'a str,
+    /// Programs of this host, by name.
+    pub programs: &'a [&'a str],
+    /// Shell commands before the test.
+    pub prepare: &'a str,
+}
+
+/// Boots a machine in which this program runs one of its tests, and prints the lines of that which begin with a dash.
 #[track_caller]
-fn kernel() -> (PathBuf, String) {
-    let named = std::env::var_os("ZONEWEAVE_KERNEL").map(PathBuf::from);
+pub fn run_inside(scratch: &Scratch, inside: Inside<'_>) {
+    let own = std::env::current_exe().unwrap();
+    let seed = number_from("ZONEWEAVE_SEED", 26);
+    let Inside { name, kernel, devices, modules, programs, prepare } = inside;
+    let script = format!(
+        "set -e; export {INSIDE}=1 ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
+         {prepare}
+         {} --exact {name} --nocapture",
+        text(&own)
+    );
+    let files = &[&*own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))];
+    let parts = Parts { kernel, memory_mib: 2048, devices, modules, programs, files, script: &script };
+    let machine = Machine::of(scratch.path(), &parts);
+    // The console may end within a line.
+    let is_end =
+        |line: &str| line.trim().strip_prefix("work ended with ").is_some_and(|code| !code.is_empty());
+    let ended = until(MACHINE_MAX, || machine.console().lines().any(is_end));
+    let console = machine.console();
+    assert!(ended && console.contains("work ended with 0"), "{console}");
+    println!("{}", console.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"));
+}
+
+/// True in the machine.
+pub fn is_inside() -> bool {
+    number_from(INSIDE, 0) == 1
+}
+
+/// True when the test shall run here and can; where it runs in the machine, it is another one.
+pub fn is_asked_for(programs: &[&str]) -> bool {
+    if number_from("ZONEWEAVE_GUEST", 0) == 0 {
+        println!("skipped: `cargo xtask guest` runs it");
+        return false;
+    }
+    assert!(is_root(), "the command needs root");
+    have(&[TOOLS, programs].concat())
+}
+
+/// An unpacked kernel package and its version: the newest that apt knows is downloaded once and never installed.
+#[track_caller]
+fn kernel(kernel: Kernel) -> (PathBuf, String) {
+    let (variable, name, package) = match kernel {
+        Kernel::Current => ("ZONEWEAVE_KERNEL", "kernel", "linux-image-amd64"),
+        Kernel::V6_12 => ("ZONEWEAVE_KERNEL_6_12", "kernel-6.12", "linux-image-6.12-amd64"),
+    };
+    let named = std::env::var_os(variable).map(PathBuf::from);
     let folder =
-        named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/guest/kernel"));
+        named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/guest").join(name));
     if !folder.join("boot").is_dir() {
         let download = "set -e; mkdir -p \"$1.new\"; cd \"$1.new\"
-            package=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \\(linux-image-[0-9][^ ]*\\)$/\\1/p' | head -1)
+            package=$(apt-cache depends \"$2\" | sed -n 's/^ *Depends: \\(linux-image-[0-9][^ ]*\\)$/\\1/p' | head -1)
             apt-get download -q \"$package\"; dpkg -x ./*.deb .; rm ./*.deb; mv \"$1.new\" \"$1\"";
-        done(run_for(PREPARATION_MAX, command("sh").args(["-c", download, "sh", text(&folder)])));
+        done(run_for(PREPARATION_MAX, command("sh").args(["-c", download, "sh", text(&folder), package])));
     }
     let versions = std::fs::read_dir(folder.join("lib/modules")).expect("an unpacked linux-image package");
     let version = versions.flatten().next().expect("the modules of a kernel").file_name();
@@ -143,8 +218,8 @@ fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> Pa
     std::fs::write(root.join("init"), INIT).unwrap();
     std::fs::write(root.join("work.sh"), parts.script).unwrap();
     let files: Vec<&str> = parts.files.iter().map(|path| text(path)).collect();
-    std::fs::write(root.join("files"), files.join("\n")).unwrap();
-    std::fs::write(root.join("programs"), parts.programs.join("\n")).unwrap();
+    std::fs::write(root.join("files"), files.join("\n") + "\n").unwrap();
+    std::fs::write(root.join("programs"), parts.programs.join("\n") + "\n").unwrap();
     let image = scratch.join("initrd");
     let make = "set -e; root=$1 kernel=$2 version=$3 image=$4; shift 4
         cd \"$root\"; mkdir -p bin dev proc sys tmp run modules lib lib64 m; chmod 755 init
@@ -158,7 +233,9 @@ fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> Pa
         number=100
         for module in \"$@\"; do modprobe -d \"$kernel\" -S \"$version\" --show-depends $module; done |
             sed -n 's/^insmod \\([^ ]*\\).*/\\1/p' | awk '!seen[$0]++' |
-            while read -r module; do cp \"$module\" modules/$number.ko; number=$((number + 1)); done
+            while read -r module; do
+                case \"$module\" in *.xz) xz -dc ;; *) cat ;; esac < \"$module\" > modules/$number.ko; number=$((number + 1))
+            done
         find . | cpio --quiet -o -H newc > \"$image\"";
     let mut shell = command("sh");
     shell.args(["-c", make, "sh", text(&root), text(kernel), version, text(&image)]);
