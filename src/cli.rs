@@ -58,6 +58,8 @@ pub enum Command {
     Assemble(Assemble),
     /// Remove an array that is not served, with all its data; asks first on a terminal
     Destroy(Destroy),
+    /// Show the disks of this host that servers of an array made (ublk), or take them away
+    Export(Export),
     /// Act on a drive of an array
     Drive {
         #[command(subcommand)]
@@ -213,7 +215,10 @@ pub struct ServiceOptions {
     /// be given several times
     #[arg(long, value_name = "PATH")]
     pub vhost_user: Vec<PathBuf>,
-    /// Block size that virtual machines see; with 512, writes of less than 4 KiB are slow
+    /// Make the volume a disk of this host, /dev/ublkbN, see docs/exports.md; wants root and Linux 6.5
+    #[arg(long)]
+    pub ublk: bool,
+    /// Block size that virtual machines and this host see; with 512, writes of less than 4 KiB are slow
     #[arg(long, value_enum, default_value = "4096", value_name = "BYTES")]
     pub block_size: BlockSizeChoice,
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
@@ -258,6 +263,24 @@ pub struct ServiceOptions {
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Disks of this host: the only kind there is
+    #[arg(long)]
+    pub ublk: bool,
+    /// Take away those whose server is gone; refused for one that is in use
+    #[arg(long, requires = "ublk")]
+    pub remove: bool,
+    /// Take away those in use, too: what was written and not synced is lost
+    #[arg(long, requires = "remove")]
+    pub force: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

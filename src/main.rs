@@ -20,6 +20,7 @@ mod examine;
 mod exit;
 mod experiment;
 mod explain;
+mod export;
 mod export_compare;
 mod exports;
 mod fail;
@@ -158,6 +159,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(options) if is_md(&options.dir) => md::check::of_directory(&options)?,
         Command::Check(options) => check::run(&options)?,
         Command::Examine(options) => examine::run(&options)?,
+        Command::Export(options) => export::run(&options)?,
         Command::Scan(options) => scan::run(&options)?,
         Command::Assemble(options) => assemble::run(&options)?,
         Command::Destroy(options) if is_md(&options.dir) => md::destroy::run(&options)?,

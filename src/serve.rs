@@ -10,7 +10,7 @@ use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_watch::DriveWatch;
 use crate::exit::{self, Exit};
-use crate::exports;
+use crate::exports::{self, HostDisk};
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
@@ -112,18 +112,22 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let tuning = tuning_of(options, directory.file.engine);
     let lookout = Lookout::new(directory.file.drive.len(), &drives.absent);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
+    let size_bytes = volume.engine.blocks() * BLOCK_BYTES_U64;
+    let on_devices = directory.file.drive.iter().all(DriveTable::is_device);
+    let disk = exports::attach(options, &directory.file.uuid.to_string(), size_bytes, on_devices)?;
+    let (disk, disk_mark) = HostDisk::split(disk);
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
     warn_of_missing_cores(options.cores);
-    let announced = announce(&place, &directory.file.export, volume.engine.blocks() * BLOCK_BYTES_U64)?;
+    let announced = announce(&place, &directory.file.export, size_bytes)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
         drives.paces.iter().for_each(Pace::start);
     }
     let config = config_of(&directory, options);
     let (listeners, wake_fds) = (vec![listener], drives.wake_fds);
-    let service = Service { listeners, guests, control: Some(control), wake_fds, stop, clock };
+    let service = Service { listeners, guests, disk, control: Some(control), wake_fds, stop, clock };
     let mut served = ServedArray {
         older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
@@ -146,6 +150,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     };
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
+    exports::remove_stopped(disk_mark);
     supervisor::say_stopping();
     if result.is_ok() {
         served.write_last_checkpoint(clock);

@@ -9,7 +9,7 @@ use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
-use crate::exports;
+use crate::exports::{self, HostDisk};
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
 use crate::supervisor;
@@ -64,10 +64,12 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let bell = Bell::new().context("event descriptor of the members")?;
     say_recovered(&recovered);
     let volume = open_volume(array, recovered, &bell, options)?;
+    let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
+    let (disk, disk_mark) = HostDisk::split(exports::attach(options, &description.uuid, size_bytes, true)?);
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let announced = announce(&place, EXPORT, volume.blocks() * BLOCK_BYTES_U64)?;
+    let announced = announce(&place, EXPORT, size_bytes)?;
     let config = ServerConfig {
         exports: vec![ExportConfig {
             name: EXPORT.to_owned(),
@@ -79,7 +81,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     };
     let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
     let service =
-        Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
+        Service { listeners: vec![listener], guests, disk, control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
     let watch = Watch::new(options.drive_timeout, paths.len(), &missing, clock.now());
     let mut watch = if journal.is_some() { watch.with_journal() } else { watch };
@@ -96,6 +98,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         sweep: SweepLog::default(),
     };
     let result = server::run(&config, service, &mut served);
+    exports::remove_stopped(disk_mark);
     supervisor::say_stopping();
     let is_marked = stop_clean(&mut served.volume, clock);
     result?;

@@ -426,6 +426,24 @@ fn an_allocation_that_fails_is_an_error_message() {
     assert!(said > 0, "none of these limits met an allocation");
 }
 
+/// Where the driver of ublk is not there, a server says so before it looks at drives, and there are no disks to remove.
+#[test]
+fn disks_of_this_host_want_a_driver() {
+    if Path::new("/dev/ublk-control").exists() {
+        println!("skipped: the driver is there, and `cargo xtask guest` tries it");
+        return;
+    }
+    let scratch = Scratch::new("ublk-driver");
+    let dir = scratch.join("array");
+    ask(&["create", text(&dir), "--size", "64MiB"]).expect("create");
+    assert_ends(&ask(&["serve", text(&dir), "--ublk"]), 2, &["/dev/ublk-control", "modprobe ublk_drv"]);
+    assert_eq!(json(&ask(&["export", text(&dir), "--json"]))["exports"], serde_json::json!([]));
+    let said = ask(&["export", text(&dir), "--ublk", "--remove"]).expect("export --remove");
+    assert!(said.contains("no disk of this host"), "{said}");
+    assert_ends(&ask(&["export", text(&dir), "--remove"]), 2, &["--ublk"]);
+    assert_ends(&ask(&["export", text(&scratch.join("none"))]), 6, &["no array here"]);
+}
+
 #[test]
 fn signals_stop_a_server_in_order() {
     let scratch = Scratch::new("signals");

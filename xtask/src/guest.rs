@@ -1,4 +1,5 @@
-//! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), or whose drives are (tests/zns.rs).
+//! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), that have drives for arrays
+//! (tests/zns.rs), or a volume as a disk of their own (tests/ublk.rs).
 
 use crate::phase::{cargo, run as run_program};
 use anyhow::Result;
@@ -10,8 +11,19 @@ use anyhow::Result;
 pub fn run() -> Result<()> {
     run_program(
         cargo()
-            .args(["test", "--release", "--package", "zoneweave", "--test", "machine", "--test", "zns", "--"])
-            .args(["--nocapture", "--test-threads", "1"])
+            .args([
+                "test",
+                "--release",
+                "--package",
+                "zoneweave",
+                "--test",
+                "machine",
+                "--test",
+                "zns",
+                "--test",
+                "ublk",
+            ])
+            .args(["--", "--nocapture", "--test-threads", "1"])
             .env("ZONEWEAVE_GUEST", "1")
             .env("ZONEWEAVE_REQUIRE_TOOLS", "1"),
     )

@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let service = Service {
         listeners: vec![listener],
         guests: Vec::new(),
+        disk: None,
         control: None,
         wake_fds: Vec::new(),
         stop,

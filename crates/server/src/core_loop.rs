@@ -25,6 +25,9 @@ mod cores;
 mod desk;
 mod guest;
 mod guests;
+mod held;
+mod host_disk;
+mod host_disks;
 mod inbox;
 mod outbox;
 pub(crate) mod question;
@@ -44,6 +47,7 @@ use crate::listen::Listener;
 use crate::ring::{Completion, Event, Ring};
 use crate::slab::{Key, Slab};
 use crate::stop::Stop;
+use crate::ublk::Attached;
 use array::request::{Controlled, Reply};
 use backend::Backend;
 use base::time::{Instant, Nanos};
@@ -51,6 +55,7 @@ use client::{Client, Pause};
 use cores::Role;
 use desk::{Desk, Party};
 use guest::Guest;
+use host_disk::HostDisk;
 use question::Question;
 
 use std::io;
@@ -70,6 +75,8 @@ pub struct Service {
     pub listeners: Vec<Listener>,
     /// Listeners for front ends of virtual machines (vhost-user), one of them at a time on each.
     pub guests: Vec<Listener>,
+    /// Disk of this host (ublk).
+    pub disk: Option<Attached>,
     /// Listener for questions, see [`crate::control`].
     pub control: Option<Listener>,
     /// Descriptors that become readable when the volume has something to do: eventfds, or the
@@ -98,6 +105,9 @@ pub enum RunError {
     /// No threads for more cores.
     #[error("the threads of more cores cannot be started: {0}")]
     Cores(#[source] io::Error),
+    /// The kernel does not show the disk of this host.
+    #[error("the disk of this host cannot be started: {0}; the kernel may say more (dmesg)")]
+    HostDisk(#[source] io::Error),
     /// The volume answers nothing any more, and says why.
     #[error("the volume has ended")]
     VolumeEnded,
@@ -135,6 +145,7 @@ struct Server<'a> {
     clients: Slab<Client>,
     clients_seen: u64,
     guests: Slab<Guest>,
+    host_disk: Option<HostDisk>,
     questions: Slab<Question>,
     /// Clients with bytes to parse, and clients with something to send.
     ready: Vec<Key>,
@@ -156,11 +167,18 @@ struct Server<'a> {
 impl<'a> Server<'a> {
     fn new(
         config: &'a ServerConfig,
-        service: Service,
+        mut service: Service,
         volume: &'a mut dyn Backend,
         role: Role,
     ) -> Result<Server<'a>, RunError> {
         let now = service.clock.now();
+        let host_disk = match service.disk.take().map(HostDisk::new).transpose()? {
+            Some((disk, bell)) => {
+                service.wake_fds.push(bell);
+                Some(disk)
+            }
+            None => None,
+        };
         Ok(Server {
             config,
             role,
@@ -173,6 +191,7 @@ impl<'a> Server<'a> {
             clients: Slab::new(),
             clients_seen: 0,
             guests: Slab::new(),
+            host_disk,
             questions: Slab::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
@@ -190,6 +209,7 @@ impl<'a> Server<'a> {
 
     fn run(mut self) -> Result<(), RunError> {
         self.doors.open(&mut self.ring)?;
+        self.open_disk()?;
         while self.phase != Phase::Done {
             self.turn()?;
             if self.desk.volume.has_ended() {
@@ -205,20 +225,24 @@ impl<'a> Server<'a> {
     fn turn(&mut self) -> io::Result<()> {
         self.desk.now = self.clock.now();
         self.take_completions()?;
+        self.hear_of_disk()?;
         self.advance_phase()?;
         self.serve_ready()?;
         self.serve_guests()?;
+        self.serve_disk();
         self.turn_volume();
         self.serve_waiting()?;
         self.send_answers()?;
         self.call_guests()?;
+        self.commit_to_disk()?;
         self.sweep()
     }
 
     /// Time for which the thread may sleep; zero when there is work, nothing when only a completion can bring some.
     fn time_to_wait(&mut self) -> Option<Nanos> {
         let now = self.desk.now;
-        let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty() || self.guests_are_busy;
+        let has_clients_to_serve =
+            !self.ready.is_empty() || !self.dirty.is_empty() || self.guests_are_busy || self.disk_is_busy();
         let has_work = self.volume_is_busy || has_clients_to_serve || self.phase_is_over();
         let spins = self.config.spin.0 > 0 && now.since(self.last_completion) < self.config.spin;
         if has_work || spins || !self.desk.volume.may_sleep() {
@@ -262,6 +286,10 @@ impl<'a> Server<'a> {
                 self.on_kick((key, queue, number), result, more)
             }
             (Token::Call(key, queue), Event::Signalled(result)) => self.on_called(key, queue, &result),
+            (Token::HostDisk(tag), Event::Answered(result)) => {
+                self.on_fetched(tag, result);
+                Ok(())
+            }
             (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
         }
     }
@@ -309,6 +337,7 @@ impl<'a> Server<'a> {
             let wanted = match party {
                 Party::Client(key) => self.clients.at(key).and_then(|client| client.pause),
                 Party::Guest(key) => self.guests.at(key).and_then(|guest| guest.pause),
+                Party::HostDisk => self.host_disk.as_ref().and_then(|disk| disk.pause),
             };
             let Some(Pause::Frames(count)) = wanted else {
                 self.desk.waiting.pop_front();
@@ -323,6 +352,7 @@ impl<'a> Server<'a> {
             match party {
                 Party::Client(key) => self.serve(key)?,
                 Party::Guest(key) => self.serve_guest(key)?,
+                Party::HostDisk => self.serve_disk(),
             }
             self.desk.granted = None;
             // It may have submitted something.

@@ -30,6 +30,8 @@ pub(crate) enum Token {
     Kick(Key, usize, u32),
     /// Call of a guest's queue.
     Call(Key, usize),
+    /// Request of a disk of this host, by its tag.
+    HostDisk(u16),
 }
 
 /// A listener and its accept operation.

@@ -4,6 +4,7 @@
 //! listen, stop, control   where connections and questions come in
 //! nbd                     the protocol, without I/O
 //! vhost                   disks of virtual machines (vhost-user-blk), without I/O
+//! ublk                    disks of this host: the kernel's interface
 //! core_loop               a thread: ring, clients, volume or the way to it
 //! resp                    the protocol of Redis, without I/O
 //! cache_loop              a thread: ring, clients of a cache, the cache
@@ -25,6 +26,7 @@ mod ring;
 pub mod slab;
 pub mod stop;
 mod transfer;
+pub mod ublk;
 pub mod vhost;
 
 pub use config::{CORES_MAX, ServerConfig, WallClock};

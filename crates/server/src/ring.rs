@@ -40,6 +40,8 @@ pub enum Event {
     Sent(io::Result<usize>, Box<Transfer>),
     /// An eventfd was written.
     Signalled(io::Result<()>),
+    /// A driver has answered a command with this.
+    Answered(i32),
 }
 
 /// An eventfd is written this.
@@ -68,6 +70,7 @@ enum Work {
     Accept,
     Poll,
     Signal,
+    Command,
     /// Raw pointers, not boxes: moving a box asserts that nobody else has its address.
     Receive(*mut Transfer, *mut Message),
     Send(*mut Transfer, *mut Message),
@@ -150,6 +153,21 @@ impl<T: Copy> Ring<T> {
         let length = u32::try_from(ONE.len()).expect("8");
         // At no offset: an eventfd has none.
         self.push(opcode::Write::new(fd, ONE.as_ptr(), length).offset(u64::MAX).build(), id)
+    }
+
+    /// Gives the driver of `fd` a command without buffers.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn command(
+        &mut self,
+        fd: &Rc<OwnedFd>,
+        number: u32,
+        bytes: [u8; 16],
+        token: T,
+    ) -> io::Result<OperationId> {
+        let id = self.reserve(fd, token, Work::Command);
+        self.push(opcode::UringCmd16::new(types::Fd(fd.as_raw_fd()), number).cmd(bytes).build(), id)
     }
 
     /// Tells, each time, that `fd` has become readable, until cancelled.
@@ -253,6 +271,7 @@ impl<T: Copy> Ring<T> {
             Work::Accept => Event::Accepted(count.map(|_| adopt(result))),
             Work::Poll => Event::Readable(count.map(|_| ())),
             Work::Signal => Event::Signalled(count.map(|_| ())),
+            Work::Command => Event::Answered(result),
             Work::Receive(transfer, message) => Event::Received(count, self.reclaim(transfer, message)),
             Work::Send(transfer, message) => Event::Sent(count, self.reclaim(transfer, message)),
         };

@@ -68,8 +68,15 @@ fn a_wake_descriptor_wakes_each_time_without_being_read() {
     let wake_fds = vec![wake.try_clone().unwrap()];
     let thread = std::thread::spawn(move || {
         let clock = WallClock::start();
-        let service =
-            Service { listeners: vec![listener], guests: Vec::new(), control: None, wake_fds, stop, clock };
+        let service = Service {
+            listeners: vec![listener],
+            guests: Vec::new(),
+            disk: None,
+            control: None,
+            wake_fds,
+            stop,
+            clock,
+        };
         server::run(&config(), service, &mut Sleeper(memory))
     });
     let mut client = RawClient::open(&path, true);
@@ -99,6 +106,7 @@ fn tcp_serves_on_the_port_it_was_given() {
         let service = Service {
             listeners: vec![listener],
             guests: Vec::new(),
+            disk: None,
             control: None,
             wake_fds: Vec::new(),
             stop,

@@ -173,8 +173,15 @@ impl Front {
             stop: stop_handle,
         };
         let wake_fds = vec![remote.bell()?];
-        let service =
-            Service { listeners: Vec::new(), guests: Vec::new(), control: None, wake_fds, stop, clock };
+        let service = Service {
+            listeners: Vec::new(),
+            guests: Vec::new(),
+            disk: None,
+            control: None,
+            wake_fds,
+            stop,
+            clock,
+        };
         Ok((Front { remote, service, arrivals: Arrivals { newcomers, bulletin } }, colleague))
     }
 

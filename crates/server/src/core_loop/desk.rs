@@ -48,13 +48,15 @@ pub(crate) enum OperationKind {
     Flush,
 }
 
-/// Whoever asks: somebody on a socket, or a virtual machine.
+/// Whoever asks: somebody on a socket, a virtual machine, or the kernel of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Party {
     /// An NBD client.
     Client(Key),
     /// A guest, by its front end.
     Guest(Key),
+    /// The disk of this host.
+    HostDisk,
 }
 
 /// A client's request.

@@ -16,8 +16,9 @@ mod requests;
 
 use super::client::Pause;
 use super::desk::Desk;
+use super::held::Held;
 use crate::ring::OperationId;
-use crate::slab::Slab;
+use crate::slab::{Key, Slab};
 use crate::vhost::chain::{Chain, ChainFault, Segments};
 use crate::vhost::message::MessageError;
 use crate::vhost::ring_pair::QueueFault;
@@ -25,7 +26,7 @@ use crate::vhost::session::{Session, SessionFault};
 use crate::vhost::{QUEUES_MAX, block::Disk};
 use mail::Mail;
 pub(super) use mail::Progress;
-use requests::{Held, Pending};
+use requests::Pending;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -93,7 +94,7 @@ pub(crate) struct Guest {
     pub(super) polling: Option<OperationId>,
     mail: Mail,
     requests: Slab<Pending>,
-    held: Option<Held>,
+    held: Option<Held<Key>>,
     /// Queue that is being stopped, and the answer to give then.
     stopping: Option<(usize, u16)>,
     is_leaving: bool,

@@ -58,6 +58,7 @@ impl Server<'_> {
             Phase::Serving if self.phase_is_over() => {
                 self.close_doors()?;
                 self.role.stop_others();
+                self.begin_disk_stop()?;
                 self.phase = Phase::Draining { due: now + self.stop_limit() };
                 self.drain_clients()
             }
@@ -94,7 +95,10 @@ impl Server<'_> {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),
             Phase::Draining { .. } => {
-                self.clients.len() == 0 && self.guests.len() == 0 && self.role.is_last()
+                self.clients.len() == 0
+                    && self.guests.len() == 0
+                    && self.disk_is_gone()
+                    && self.role.is_last()
             }
             Phase::Flushing { .. } if self.role.is_first() => self.desk.final_flush_outcome().is_some(),
             Phase::Flushing { .. } => self.desk.is_idle(),
@@ -151,6 +155,9 @@ impl Server<'_> {
             self.close_question(key);
         }
         self.keys = keys;
+        if let Some(disk) = &mut self.host_disk {
+            disk.leave();
+        }
     }
 
     /// The volume answers nothing any more: clients are cut off without answers, as when the process dies.
@@ -163,6 +170,7 @@ impl Server<'_> {
 
     /// Waits for the kernel to be done with our buffers and says how it went.
     pub(super) fn leave(mut self) -> Result<(), RunError> {
+        let disk_failure = self.host_disk.as_mut().and_then(|disk| disk.failure.take());
         for _ in 0..HOMECOMING_ROUNDS_MAX {
             if self.ring.transfers_in_flight() == 0 {
                 break;
@@ -180,7 +188,7 @@ impl Server<'_> {
             return Ok(());
         }
         match self.desk.final_flush_outcome() {
-            Some(Outcome::Done) => Ok(()),
+            Some(Outcome::Done) => disk_failure.map_or(Ok(()), |error| Err(RunError::HostDisk(error))),
             Some(Outcome::IoError) => Err(RunError::FinalFlush),
             None => Err(RunError::FinalFlushTimeout),
         }

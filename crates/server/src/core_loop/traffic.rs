@@ -231,6 +231,7 @@ impl Server<'_> {
         let key = match answer.party {
             Party::Client(key) => key,
             Party::Guest(key) => return self.on_guest_answer(key, answer),
+            Party::HostDisk => return self.on_disk_answer(answer),
         };
         let Some(client) = self.clients.at(key) else {
             self.desk.volume.frames().give_many(&mut answer.frames);

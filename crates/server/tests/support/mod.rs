@@ -51,8 +51,15 @@ impl TestServer {
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service =
-                Service { listeners: vec![listener], guests, control, wake_fds: Vec::new(), stop, clock };
+            let service = Service {
+                listeners: vec![listener],
+                guests,
+                disk: None,
+                control,
+                wake_fds: Vec::new(),
+                stop,
+                clock,
+            };
             server::run(&config, service, &mut volume)
         });
         TestServer { shared, stop: handle, folder, thread: Some(thread) }

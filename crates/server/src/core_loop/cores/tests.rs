@@ -13,6 +13,7 @@ fn run_with_body(body: fn(Front, &ServerConfig) -> Result<(), RunError>) -> Resu
     let service = Service {
         listeners: Vec::new(),
         guests: Vec::new(),
+        disk: None,
         control: None,
         wake_fds: Vec::new(),
         stop,

@@ -2,6 +2,7 @@
 
 use super::super::client::Pause;
 use super::super::desk::{Answer, Desk, OperationKind, Party};
+use super::super::held::{Held, Progress};
 use super::{Guest, GuestFault, REQUESTS_MAX, REQUESTS_PER_TURN_MAX};
 use crate::nbd::transmission::{ByteRange, Cut};
 use crate::slab::Key;
@@ -27,23 +28,6 @@ pub(super) struct Pending {
     data: Segments,
     is_read: bool,
     has_failed: bool,
-}
-
-/// A read or write that is not with the volume as a whole yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    request: Key,
-    operation: Key,
-    range: ByteRange,
-    step: Step,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// Blocks from this one on are not asked for.
-    Read(u64),
-    /// Bytes from this one on are not written.
-    Write(u64),
 }
 
 impl Guest {
@@ -146,12 +130,12 @@ impl Guest {
             }
             Ok(Command::Read(range)) => {
                 let operation = desk.open(party, cookie, OperationKind::Read, range);
-                self.held = Some(Held { request, operation, range, step: Step::Read(0) });
+                self.held = Some(Held::read(request, operation, range));
                 self.go_on(key, desk)
             }
             Ok(Command::Write(range)) => {
                 let operation = desk.open(party, cookie, OperationKind::Change, range);
-                self.held = Some(Held { request, operation, range, step: Step::Write(range.from) });
+                self.held = Some(Held::write(request, operation, range));
                 self.go_on(key, desk)
             }
             Ok(Command::Zero(ranges)) => {
@@ -184,46 +168,27 @@ impl Guest {
 
     /// Gives the volume what is held, part by part.
     fn go_on(&mut self, key: Key, desk: &mut Desk<'_>) -> Result<(), GuestFault> {
+        let forced = !self.session.flushes();
         while let Some(held) = self.held {
             let blocks = held.blocks(desk);
             if !desk.may_take(Party::Guest(key), blocks) {
                 self.pause = Some(Pause::Frames(blocks));
                 return Ok(());
             }
-            match held.step {
-                Step::Read(next) => {
-                    desk.read_part(held.operation, next, blocks);
-                    let step = Step::Read(next + blocks);
-                    self.held = (next + blocks < held.range.blocks()).then_some(Held { step, ..held });
-                }
-                Step::Write(from) => self.write_part(desk, held, from)?,
+            let data = &self.requests.at(held.request).expect("held requests are pending").data;
+            let memory = self.session.memory.as_ref();
+            let progress = held.go_on(desk, forced, |frames, cut, offset| {
+                memory.is_some_and(|memory| {
+                    fill(frames, cut, data, &memory.mapped, offset) && !memory.is_torn()
+                })
+            });
+            self.held = None;
+            match progress {
+                Progress::More(held) => self.held = Some(held),
+                Progress::NoData { has_ended: true } => self.finish(held.request, Status::IoError)?,
+                Progress::Whole | Progress::NoData { has_ended: false } => {}
             }
         }
-        Ok(())
-    }
-
-    fn write_part(&mut self, desk: &mut Desk<'_>, held: Held, from: u64) -> Result<(), GuestFault> {
-        let forced = !self.session.flushes();
-        let cut = Cut::first(ByteRange { from, to: held.range.to }, desk.part_blocks_max);
-        let mut frames = desk.spare_vector();
-        desk.take_frames(cut.blocks(), &mut frames);
-        let pending = self.requests.at(held.request).expect("held requests are pending");
-        let memory = self.session.memory.as_ref();
-        let offset = from - held.range.from;
-        let is_there = memory.is_some_and(|memory| {
-            fill(&mut frames, cut, &pending.data, &memory.mapped, offset) && !memory.is_torn()
-        });
-        if !is_there {
-            desk.volume.frames().give_many(&mut frames);
-            desk.keep_vector(frames);
-            self.held = None;
-            let has_ended = desk.abandon(held.operation);
-            return if has_ended { self.finish(held.request, Status::IoError) } else { Ok(()) };
-        }
-        let next = from + cut.bytes();
-        let is_last = next == held.range.to;
-        desk.write_part(held.operation, cut, frames, forced, is_last);
-        self.held = (!is_last).then_some(Held { step: Step::Write(next), ..held });
         Ok(())
     }
 
@@ -297,18 +262,6 @@ impl Guest {
         self.faults_named += 1;
         if self.faults_named <= FAULTS_NAMED_MAX {
             log::warn!("front end {}: a request of queue {queue} fails, for it has {fault}", self.number);
-        }
-    }
-}
-
-impl Held {
-    /// Blocks of the next part.
-    fn blocks(&self, desk: &Desk<'_>) -> u64 {
-        match self.step {
-            Step::Read(next) => (self.range.blocks() - next).min(desk.part_blocks_max),
-            Step::Write(from) => {
-                Cut::first(ByteRange { from, to: self.range.to }, desk.part_blocks_max).blocks()
-            }
         }
     }
 }

@@ -1,0 +1,272 @@
+//! A volume as a disk of its own host (ublk): the host is a machine with a kernel of Debian 13, and this program runs in it.
+//! `cargo xtask guest` runs it: it takes QEMU and that kernel, which is downloaded.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
+use support::run::{SOON, run_for, until};
+use support::scratch::Scratch;
+use support::server::{Server, ask, assert_clean, let_run, status};
+use support::text;
+
+const PROGRAMS: [&str; 5] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-client"];
+
+const DISK: &str = "/dev/ublkb0";
+
+fn run(name: &str, inside: fn()) {
+    if is_inside() {
+        inside();
+    } else if is_asked_for(&PROGRAMS) {
+        let inside = Inside {
+            name,
+            kernel: Kernel::V6_12,
+            devices: Vec::new(),
+            modules: "ublk_drv nbd ext4 crc32c_generic",
+            programs: &PROGRAMS,
+            prepare: "",
+        };
+        run_inside(&Scratch::new("ublk"), inside);
+    }
+}
+
+#[test]
+fn ext4_outlives_the_server_of_its_disk_on_one_host() {
+    run("ext4_outlives_the_server_of_its_disk_on_one_host", outlive);
+}
+
+#[test]
+fn disks_come_and_go_with_their_servers() {
+    run("disks_come_and_go_with_their_servers", come_and_go);
+}
+
+#[test]
+fn an_array_of_md_is_a_disk_of_its_host() {
+    run("an_array_of_md_is_a_disk_of_its_host", in_place);
+}
+
+#[test]
+fn what_a_request_costs() {
+    run("what_a_request_costs", cost);
+}
+
+#[track_caller]
+fn shell(script: &str) -> String {
+    let finished = run_for(SOON * 2, Command::new("sh").args(["-c", script]));
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    finished.stdout
+}
+
+fn array() -> PathBuf {
+    let dir = PathBuf::from("/tmp/array");
+    ask(&["create", text(&dir), "--size", "256MiB"]).expect("create");
+    dir
+}
+
+/// A server whose disk is there.
+#[track_caller]
+fn serve(dir: &Path, options: &[&str]) -> Server {
+    let server = Server::serve_with(dir, &[&["--ublk"], options].concat());
+    let is_served = || exports(dir).iter().any(|export| export["state"] == "served");
+    assert!(until(SOON, is_served), "{:?}\n{}", exports(dir), server.log());
+    server
+}
+
+#[track_caller]
+fn exports(dir: &Path) -> Vec<Value> {
+    let listed = ask(&["export", text(dir), "--json"]);
+    assert_eq!(listed.code(), Some(0), "{listed}");
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    listed["exports"].as_array().unwrap().clone()
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], code: i32, why: &str) {
+    let ran = ask(arguments);
+    assert_eq!(ran.code(), Some(code), "{ran}");
+    assert!(ran.to_string().contains(why), "{why}: {ran}");
+}
+
+/// Contents of a file, by its number.
+fn contents(file: u64) -> Vec<u8> {
+    let mut random = base::random::Random::from_seed(file);
+    (0..8192).flat_map(|_| random.bits().to_le_bytes()).collect()
+}
+
+/// Writes files and makes them durable, until told to end. Returns how many there are: any error is one of the disk.
+fn write_files(folder: &'static str, ends: Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut count = 0;
+        while !ends.load(Ordering::Relaxed) {
+            let mut file = std::fs::File::create(format!("{folder}/f{count}")).unwrap();
+            file.write_all(&contents(count)).unwrap();
+            file.sync_all().unwrap();
+            count += 1;
+            if count % 5 == 0 {
+                std::fs::remove_file(format!("{folder}/f{}", count - 2)).unwrap();
+            }
+        }
+        count
+    })
+}
+
+#[track_caller]
+fn assert_files(folder: &str, count: u64) {
+    for file in (0..count).filter(|file| (file + 2) % 5 != 0) {
+        assert!(
+            std::fs::read(format!("{folder}/f{file}")).unwrap() == contents(file),
+            "file {file} is wrong"
+        );
+    }
+}
+
+/// A mounted file system goes on over three servers that are killed and one that stops.
+fn outlive() {
+    let dir = array();
+    let mut server = serve(&dir, &[]);
+    assert_eq!(shell("cat /sys/block/ublkb0/queue/logical_block_size").trim(), "4096");
+    shell(&format!("mkfs.ext4 -q -F {DISK}; mount -t ext4 -o discard {DISK} /m"));
+    let ends = Arc::new(AtomicBool::new(false));
+    let writer = write_files("/m", Arc::clone(&ends));
+    for _ in 0..3 {
+        let_run(Duration::from_secs(3));
+        server.kill_9();
+        server = serve(&dir, &[]);
+    }
+    let_run(Duration::from_secs(2));
+    // It is mounted: the disk stays, and requests wait.
+    server.stop();
+    assert_eq!(exports(&dir)[0]["state"], "waiting");
+    refused(&["export", text(&dir), "--ublk", "--remove"], 5, "in use");
+    let server = serve(&dir, &[]);
+    refused(&["export", text(&dir), "--ublk", "--remove"], 5, "is served by process");
+    let_run(Duration::from_secs(1));
+    ends.store(true, Ordering::Relaxed);
+    let count = writer.join().expect("no I/O error");
+    println!("- {count} files over four servers that ended");
+    shell(&format!("umount /m; e2fsck -f -n {DISK}; mount -t ext4 {DISK} /m"));
+    assert_files("/m", count);
+    shell("umount /m");
+    let said = shell("dmesg | grep -iE 'I/O error|blk_update|EXT4-fs error' || true");
+    assert!(said.is_empty(), "{said}");
+    server.stop();
+    assert!(!Path::new(DISK).exists() && exports(&dir).is_empty(), "nobody uses it any more");
+    assert_clean(&dir);
+    println!("- all files are right, and the disk went with its last server");
+}
+
+fn in_place() {
+    let dir = PathBuf::from("/tmp/array");
+    Server::up(&dir, &["--engine", "inplace", "--drives", "4", "--level", "raid5", "--size", "128MiB"])
+        .stop();
+    let server = serve(&dir, &[]);
+    let data: Vec<u8> = (0..256).flat_map(contents).collect();
+    std::fs::write("/tmp/data", &data).unwrap();
+    shell(&format!("dd if=/tmp/data of={DISK} bs=1M seek=3 oflag=direct conv=fsync 2> /dev/null"));
+    server.kill_9();
+    let server = serve(&dir, &[]);
+    assert!(server.client().read(3 << 20, 16 << 20).unwrap() == data);
+    shell(&format!("dd if={DISK} bs=1M skip=3 count=16 iflag=direct 2> /dev/null | cmp - /tmp/data"));
+    server.stop();
+    assert!(!Path::new(DISK).exists());
+    println!("- a killed server of an array of md left everything");
+}
+
+/// Ticks for which processors were busy.
+fn busy() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let fields: Vec<f64> =
+        stat.lines().next().unwrap().split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    fields.iter().sum::<f64>() - fields[3] - fields[4]
+}
+
+/// Time of all processors for a random write of 4 KiB at depth 32: load, kernel and server, in turn over ublk and over the kernel's
+/// client of NBD.
+fn cost() {
+    let dir = array();
+    let server = serve(&dir, &[]);
+    shell(&format!("nbd-client -unix {} /dev/nbd0 -b 4096", text(&server.socket())));
+    let mut ratios = Vec::new();
+    for round in 0..5 {
+        let us = [DISK, "/dev/nbd0"].map(|device| {
+            let before = busy();
+            let said = shell(&format!(
+                "fio --name=cost --filename={device} --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
+                 --number_ios=10000 --randseed={round} --output-format=json --size=200m"
+            ));
+            let report: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
+            let requests = report["jobs"][0]["write"]["total_ios"].as_f64().unwrap();
+            (busy() - before) * 10_000.0 / requests
+        });
+        println!("- us of all processors per write: ublk {:.1}, client of NBD {:.1}", us[0], us[1]);
+        ratios.push(us[0] / us[1]);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("- ratio {:.2}, in the middle of five", ratios[2]);
+    shell("nbd-client -d /dev/nbd0");
+    server.stop();
+}
+
+/// Bytes of the disk, past the page cache.
+fn direct() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).custom_flags(0o40000);
+    options
+}
+
+fn come_and_go() {
+    let dir = array();
+    let remove = ["export", text(&dir), "--ublk", "--remove"];
+    assert!(exports(&dir).is_empty());
+    let server = serve(&dir, &[]);
+    // What NBD wrote is read, and the other way round; large requests and small ones.
+    let data: Vec<u8> = (0..256).flat_map(contents).collect();
+    server.client().write(1 << 20, &data).unwrap();
+    std::fs::write("/tmp/data", &data).unwrap();
+    shell(&format!("dd if={DISK} bs=1M skip=1 count=16 iflag=direct 2> /dev/null | cmp - /tmp/data"));
+    shell(&format!("dd if=/tmp/data of={DISK} bs=4k seek=8192 oflag=direct conv=fsync 2> /dev/null"));
+    assert!(server.client().read(32 << 20, 16 << 20).unwrap() == data);
+    drop(direct().open(DISK).unwrap());
+    println!("- the disk and NBD see the same");
+    let used = || status(&dir)["used_bytes"].as_u64().unwrap();
+    let before = used();
+    shell(&format!("blkdiscard -o 1048576 -l 16777216 {DISK}"));
+    assert!(server.client().read(1 << 20, 1 << 20).unwrap() == vec![0; 1 << 20]);
+    assert_eq!(before - used(), 16 << 20, "the array has the space back");
+    println!("- what was discarded is free");
+    server.kill_9();
+    assert!(until(SOON, || exports(&dir)[0]["state"] == "waiting"), "{:?}", exports(&dir));
+    refused(
+        &["serve", text(&dir), "--ublk", "--block-size", "512"],
+        4,
+        "`zoneweave export DIR --ublk --remove` takes it away",
+    );
+    let removed = ask(&remove);
+    assert!(removed.code() == Some(0) && removed.stdout.contains(DISK), "{removed}");
+    let removed = ask(&remove);
+    assert!(removed.code() == Some(0) && !removed.stdout.contains(DISK), "{removed}");
+    assert!(!Path::new(DISK).exists());
+    println!("- an orphan was removed");
+    let server = serve(&dir, &["--block-size", "512"]);
+    assert_eq!(shell("cat /sys/block/ublkb0/queue/logical_block_size").trim(), "512");
+    shell(&format!(
+        "dd if=/tmp/data of={DISK} bs=512 seek=5 count=3001 oflag=direct conv=fsync 2> /dev/null"
+    ));
+    let mut wanted = vec![0; 5 * 512];
+    wanted.extend(&data[..3001 * 512]);
+    let found = server.client().read(0, 1_540_096).unwrap();
+    assert!(found[..wanted.len()] == wanted[..]);
+    server.stop();
+    assert!(!Path::new(DISK).exists());
+    assert_clean(&dir);
+    println!("- blocks of 512 bytes");
+}
