@@ -1,10 +1,11 @@
 //! `cargo xtask test`: the crates' tests, then the end-to-end tests against a release build.
 
+mod programs;
+
 use crate::phase::{Phases, cargo, run as run_program};
 use crate::{tidy, tools};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
-use std::thread::available_parallelism;
 
 /// Provides the clients, runs everything, and ends with one line that says how it went.
 ///
@@ -29,14 +30,11 @@ pub fn run() -> Result<()> {
 /// Everything but the tests of the program in `tests/`, which want a release build and come next: of the whole workspace at once, for
 /// cargo builds all dependencies anew for packages that are chosen, whose features are others.
 fn test_crates() -> Result<()> {
-    let workspace = ["test", "--no-fail-fast", "--workspace"];
-    let mut command = cargo();
-    command.args(workspace).args(["--lib", "--bins"]);
-    for name in tests_of_crates()? {
-        command.args(["--test", &name]);
-    }
-    run_program(&mut command)?;
-    run_program(cargo().args(workspace).arg("--doc"))
+    let names = tests_of_crates()?;
+    let mut options = vec!["--workspace", "--lib", "--bins"];
+    options.extend(names.iter().flat_map(|name| ["--test", name]));
+    programs::run(&options, &["lab", "array"], &[])?;
+    run_program(cargo().args(["test", "--workspace", "--doc"]))
 }
 
 /// Names of the tests in `tests/` of all crates: files, and folders with a `main.rs`.
@@ -62,15 +60,9 @@ fn name_of_test(path: &str) -> Option<&str> {
 }
 
 fn test_end_to_end() -> Result<()> {
-    let mut command = cargo();
-    command.args(["test", "--release", "--no-fail-fast", "--package", "zoneweave", "--test", "*"]);
+    let options = ["--release", "--package", "zoneweave", "--test", "*"];
     // What a test skips, or how many rounds it did, is worth a line.
-    command.args(["--", "--nocapture"]);
-    // Tests of programs wait half of their time, for timers, guests and other processes.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.args(["--test-threads", &(available_parallelism()?.get() * 2).to_string()]);
-    }
-    run_program(&mut command)
+    programs::run(&options, &["md", "lab", "clients", "drives"], &["--nocapture"])
 }
 
 #[cfg(test)]
