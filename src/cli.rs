@@ -24,6 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab::array_run::{Identity, Pattern};
 use lab::experiment::scheme;
 use server::{CORES_MAX, Listen};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use zone::stripe::Level;
 use zone::stripe::table::Packing;
@@ -58,7 +59,7 @@ pub enum Command {
     Assemble(Assemble),
     /// Remove an array that is not served, with all its data; asks first on a terminal
     Destroy(Destroy),
-    /// Show the disks of this host that servers of an array made (ublk), or take them away
+    /// Show, make or take away exports that the kernel has: disks of this host (ublk), and NVMe/TCP on top of them
     Export(Export),
     /// Act on a drive of an array
     Drive {
@@ -269,14 +270,26 @@ pub struct ServiceOptions {
 pub struct Export {
     /// Directory of the array
     pub dir: PathBuf,
-    /// Disks of this host: the only kind there is
+    /// Disks of this host; `serve --ublk` makes them
     #[arg(long)]
     pub ublk: bool,
-    /// Take away those whose server is gone; refused for one that is in use
-    #[arg(long, requires = "ublk")]
+    /// Volumes on the network by the kernel's NVMe target, on top of a disk of this host: an address makes one
+    #[arg(long, num_args = 0..=1, value_name = "IP:PORT", conflicts_with = "ublk")]
+    pub nvme_tcp: Option<Option<SocketAddr>>,
+    /// Qualified name of a host that may connect; may be given several times
+    #[arg(long, value_name = "NQN", requires = "nvme_tcp")]
+    pub allow_host: Vec<String>,
+    /// Let any host connect
+    #[arg(long, requires = "nvme_tcp", conflicts_with = "allow_host")]
+    pub allow_any_host: bool,
+    /// Print what would be done to the kernel's configuration, for a shell
+    #[arg(long, requires = "nvme_tcp")]
+    pub dry_run: bool,
+    /// Take away exports of that kind; refused for a disk that is in use or served
+    #[arg(long)]
     pub remove: bool,
-    /// Take away those in use, too: what was written and not synced is lost
-    #[arg(long, requires = "remove")]
+    /// Take away a disk in use, too: what was written and not synced is lost
+    #[arg(long, requires_all = ["remove", "ublk"])]
     pub force: bool,
     /// Print one JSON object
     #[arg(long)]

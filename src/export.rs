@@ -1,4 +1,7 @@
-//! `zoneweave export`: the disks of this host that servers of an array made, and an end to those whose server is gone.
+//! `zoneweave export`: exports of an array that are the kernel's and outlive its server: disks of this host (ublk), and volumes on the
+//! network on top of them (NVMe/TCP).
+
+mod nvme_tcp;
 
 use crate::cli::Export;
 use crate::directory::Directory;
@@ -6,47 +9,47 @@ use crate::exit::Exit;
 use crate::exports::mark;
 use crate::md;
 use anyhow::Result;
-use serde::Serialize;
+use nvme_tcp::{Found, ROOT, Wanted, carry_out, expect_target, find, name_of, steps, steps_of_removal};
+use serde_json::{Value, json};
 use server::ublk::{Control, ControlError, State, Summary, node, stop_unless_used};
+use std::net::SocketAddr;
 use std::path::Path;
+use uuid::Uuid;
 
-/// A disk, as the command prints it.
-#[derive(Debug, Serialize)]
-struct Listed {
-    kind: &'static str,
-    path: String,
-    state: &'static str,
-    /// Process that serves it, or served it last.
-    process: i32,
+/// Exports of an array that are there.
+struct Exports {
+    uuid: String,
+    disks: Vec<Summary>,
+    network: Option<Found>,
 }
 
-impl Listed {
-    fn of(disk: &Summary) -> Listed {
-        let state = match disk.state {
-            State::Dead => "stopped",
-            State::Live => "served",
-            State::Quiesced => "waiting",
-            State::Other(_) => "unknown",
-        };
-        Listed { kind: "ublk", path: node(disk.number), state, process: disk.process }
-    }
-}
-
-/// Lists the disks, or removes them.
+/// Lists the exports of an array, makes one, or removes those of a kind.
 pub fn run(options: &Export) -> Result<Exit> {
-    let mark = mark(&uuid_of(&options.dir)?);
+    let uuid = uuid_of(&options.dir)?;
     let mut control = match Control::open() {
         // Without the driver there are no disks.
-        Err(ControlError::NoDriver) => return print(&[], options),
-        control => control.map_err(|error| Exit::Failed.because(error))?,
+        Err(ControlError::NoDriver) => None,
+        control => Some(control.map_err(|error| Exit::Failed.because(error))?),
     };
-    let disks = control.marked(mark)?;
-    if options.remove {
-        for disk in &disks {
-            remove(&mut control, disk, options.force)?;
+    let disks = control.as_mut().map(|control| control.marked(mark(&uuid))).transpose()?;
+    let uuid = standard(&uuid);
+    let network = find(Path::new(ROOT), &uuid);
+    let exports = Exports { uuid, disks: disks.unwrap_or_default(), network };
+    let is_network = options.nvme_tcp.is_some();
+    if options.remove && !options.ublk && !is_network {
+        return Err(Exit::Usage.error("--remove wants the kind of exports to remove: --ublk or --nvme-tcp"));
+    }
+    if is_network {
+        return network_of(exports, options);
+    }
+    if options.remove
+        && let Some(control) = &mut control
+    {
+        for disk in &exports.disks {
+            remove(control, disk, options.force)?;
         }
     }
-    print(&disks, options)
+    exports.print(options)
 }
 
 fn uuid_of(dir: &Path) -> Result<String> {
@@ -54,6 +57,66 @@ fn uuid_of(dir: &Path) -> Result<String> {
         return Ok(md::description::Description::open(dir)?.uuid);
     }
     Ok(Directory::open(dir)?.file.uuid.to_string())
+}
+
+/// As others write UUIDs: that of an array of md has colons.
+fn standard(uuid: &str) -> String {
+    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).collect();
+    Uuid::try_parse(&digits).map_or_else(|_| uuid.to_owned(), |uuid| uuid.to_string())
+}
+
+/// Makes the export on the network, or removes it.
+fn network_of(exports: Exports, options: &Export) -> Result<Exit> {
+    let root = Path::new(ROOT);
+    let uuid = &exports.uuid;
+    if options.remove {
+        carry_out(&steps_of_removal(root, uuid), options.dry_run)?;
+        return if options.dry_run { Ok(Exit::Well) } else { exports.print(options) };
+    }
+    let Some(Some(address)) = options.nvme_tcp else {
+        return Err(Exit::Usage.error("--nvme-tcp wants an address to listen on, such as 192.0.2.5:4420"));
+    };
+    let hosts = hosts_of(options)?;
+    let Some(disk) = exports.disks.first() else {
+        return Err(Exit::Absent.error(
+            "the array is no disk of this host, on which the kernel's target stands: serve it with --ublk first",
+        ));
+    };
+    if !options.dry_run {
+        expect_target(root)?;
+    }
+    let device = node(disk.number);
+    carry_out(&steps(root, &Wanted { uuid, device: &device, address, hosts }), options.dry_run)?;
+    if options.dry_run {
+        return Ok(Exit::Well);
+    }
+    let network = find(root, uuid);
+    if !options.json {
+        println!("{}", connect_line(uuid, address));
+    }
+    Exports { network, ..exports }.print(options)
+}
+
+fn connect_line(uuid: &str, address: SocketAddr) -> String {
+    format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), name_of(uuid))
+}
+
+/// Hosts that may connect. Nobody may who is not named, unless that is said.
+fn hosts_of(options: &Export) -> Result<Option<&[String]>> {
+    if options.allow_any_host {
+        return Ok(None);
+    }
+    if options.allow_host.is_empty() {
+        return Err(Exit::Usage.error(
+            "name the hosts that may connect, with --allow-host NQN (a host's is in /etc/nvme/hostnqn), or --allow-any-host",
+        ));
+    }
+    match options.allow_host.iter().find(|host| !host.starts_with("nqn.") || host.contains('/')) {
+        Some(host) => Err(Exit::Usage.error(format!(
+            "--allow-host {host}: that is no NVMe qualified name, such as nqn.2014-08.org.nvmexpress:uuid:..."
+        ))),
+        None => Ok(Some(&options.allow_host)),
+    }
 }
 
 fn remove(control: &mut Control, disk: &Summary, forced: bool) -> Result<()> {
@@ -73,28 +136,69 @@ fn remove(control: &mut Control, disk: &Summary, forced: bool) -> Result<()> {
         stopped.map_err(|error| Exit::Failed.error(format!("{path} cannot be stopped: {error}")))?;
     if !is_stopped {
         return Err(Exit::Busy.error(format!(
-            "{path} is in use: serve the array with --ublk and unmount it, or give it up with --force: what was written to it and \
+            "{path} is in use: serve the array with --ublk and end that, or give the disk up with --force: what was written to it and \
              not synced is lost then"
         )));
     }
     Ok(control.remove(disk.number)?)
 }
 
-fn print(disks: &[Summary], options: &Export) -> Result<Exit> {
-    let listed: Vec<Listed> = disks.iter().map(Listed::of).collect();
-    if options.json {
-        let name = if options.remove { "removed" } else { "exports" };
-        println!("{}", serde_json::json!({ name: serde_json::to_value(&listed)? }));
-        return Ok(Exit::Well);
-    }
-    for disk in &listed {
-        match options.remove {
-            true => println!("removed {}", disk.path),
-            false => println!("{} {} {} (process {})", disk.kind, disk.path, disk.state, disk.process),
+impl Exports {
+    /// Those that the options name; all, if they name none.
+    fn print(&self, options: &Export) -> Result<Exit> {
+        let has_disks = options.ublk || options.nvme_tcp.is_none();
+        let has_network = options.nvme_tcp.is_some() || !options.ublk;
+        let disks = self.disks.iter().filter(|_| has_disks);
+        let network = self.network.iter().filter(|_| has_network);
+        if options.json {
+            let listed: Vec<Value> =
+                disks.map(json_of_disk).chain(network.map(|found| self.json_of_network(found))).collect();
+            let name = if options.remove { "removed" } else { "exports" };
+            println!("{}", json!({ name: listed }));
+            return Ok(Exit::Well);
         }
+        let disks = disks
+            .map(|disk| format!("ublk {} {} (process {})", node(disk.number), state_of(disk), disk.process));
+        let network = network.map(|found| {
+            let hosts = found.hosts.as_ref().map_or("any host".to_owned(), |hosts| hosts.join(", "));
+            format!(
+                "nvme-tcp {} {} of {} for {hosts}",
+                found.addresses.join(", "),
+                name_of(&self.uuid),
+                found.device
+            )
+        });
+        let lines: Vec<String> = disks.chain(network).collect();
+        for line in &lines {
+            println!("{}{line}", if options.remove { "removed " } else { "" });
+        }
+        if lines.is_empty() {
+            println!("no export that the kernel has");
+        }
+        Ok(Exit::Well)
     }
-    if listed.is_empty() {
-        println!("no disk of this host");
+
+    fn json_of_network(&self, found: &Found) -> Value {
+        json!({
+            "kind": "nvme-tcp",
+            "path": found.device,
+            "nqn": name_of(&self.uuid),
+            "addresses": found.addresses,
+            "any_host": found.hosts.is_none(),
+            "hosts": found.hosts.as_deref().unwrap_or_default(),
+        })
     }
-    Ok(Exit::Well)
+}
+
+fn json_of_disk(disk: &Summary) -> Value {
+    json!({ "kind": "ublk", "path": node(disk.number), "state": state_of(disk), "process": disk.process })
+}
+
+fn state_of(disk: &Summary) -> &'static str {
+    match disk.state {
+        State::Dead => "stopped",
+        State::Live => "served",
+        State::Quiesced => "waiting",
+        State::Other(_) => "unknown",
+    }
 }

@@ -31,9 +31,9 @@ fn run(name: &str, inside: fn()) {
             name,
             kernel: Kernel::V6_12,
             devices: Vec::new(),
-            modules: "ublk_drv nbd ext4 crc32c_generic",
+            modules: "ublk_drv nbd nvmet-tcp nvme-tcp ext4 crc32c_generic",
             programs: &PROGRAMS,
-            prepare: "",
+            prepare: "mount -t configfs none /sys/kernel/config",
         };
         run_inside(&Scratch::new("ublk"), inside);
     }
@@ -52,6 +52,11 @@ fn disks_come_and_go_with_their_servers() {
 #[test]
 fn an_array_of_md_is_a_disk_of_its_host() {
     run("an_array_of_md_is_a_disk_of_its_host", in_place);
+}
+
+#[test]
+fn a_volume_is_on_the_network() {
+    run("a_volume_is_on_the_network", on_the_network);
 }
 
 #[test]
@@ -179,6 +184,83 @@ fn in_place() {
     server.stop();
     assert!(!Path::new(DISK).exists());
     println!("- a killed server of an array of md left everything");
+}
+
+/// Connects to the array's subsystem as a host, by the kernel's own interface. Returns whether it may.
+fn connect(name: &str, host: &str) -> bool {
+    let line = format!(
+        "transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn={name},hostnqn={host},hostid=00112233-4455-6677-8899-aabbccddeeff"
+    );
+    std::fs::write("/dev/nvme-fabrics", line).is_ok()
+}
+
+/// The kernel's own target on top of the disk, and the kernel's own host on top of that: a file system outlives servers.
+fn on_the_network() {
+    const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00112233-4455-6677-8899-aabbccddeeff";
+    let dir = array();
+    let export = |options: &[&str]| ask(&[&["export", text(&dir)], options].concat());
+    let address = ["--nvme-tcp", "127.0.0.1:4420"];
+    let allowed = [&address[..], &["--allow-host", HOST]].concat();
+    refused(&[&["export", text(&dir)], &allowed[..]].concat(), 6, "--ublk first");
+    let server = serve(&dir, &[]);
+    refused(&[&["export", text(&dir)], &address[..]].concat(), 2, "--allow-host NQN");
+    refused(
+        &["export", text(&dir), "--nvme-tcp", "127.0.0.1:4420", "--allow-host", "me"],
+        2,
+        "no NVMe qualified name",
+    );
+    let planned = export(&[&allowed[..], &["--dry-run"]].concat());
+    assert!(planned.code() == Some(0) && planned.stdout.contains("device_path"), "{planned}");
+    assert!(exports(&dir).len() == 1, "nothing was made");
+    for _ in 0..2 {
+        let made = export(&allowed);
+        assert!(
+            made.code() == Some(0) && made.stdout.contains("nvme connect -t tcp -a 127.0.0.1 -s 4420"),
+            "{made}"
+        );
+    }
+    let listed = exports(&dir);
+    let name = listed[1]["nqn"].as_str().unwrap().to_owned();
+    assert_eq!(listed[1]["addresses"], serde_json::json!(["127.0.0.1:4420"]));
+    assert!(!connect(&name, "nqn.2014-08.org.nvmexpress:uuid:another"), "a stranger may not");
+    assert!(connect(&name, HOST));
+    // Paths of a disk are listed beside it, and have no nodes.
+    let disk = || {
+        let names = std::fs::read_dir("/sys/block").unwrap().flatten();
+        let paths = names.map(|entry| Path::new("/dev").join(entry.file_name()));
+        paths.into_iter().find(|path| text(path).starts_with("/dev/nvme") && path.exists())
+    };
+    assert!(until(SOON, || disk().is_some()), "no disk of the network");
+    let disk = disk().unwrap();
+    let disk = text(&disk);
+    shell(&format!("mkfs.ext4 -q -F {disk}; mount -t ext4 -o discard {disk} /m"));
+    let ends = Arc::new(AtomicBool::new(false));
+    let writer = write_files("/m", Arc::clone(&ends));
+    let_run(Duration::from_secs(2));
+    server.kill_9();
+    let server = serve(&dir, &[]);
+    let_run(Duration::from_secs(2));
+    // The target has the disk, so it stays.
+    server.stop();
+    assert_eq!(exports(&dir)[0]["state"], "waiting");
+    refused(&["export", text(&dir), "--ublk", "--remove"], 5, "in use");
+    let server = serve(&dir, &[]);
+    let_run(Duration::from_secs(1));
+    ends.store(true, Ordering::Relaxed);
+    let count = writer.join().expect("no I/O error");
+    shell(&format!("umount /m; e2fsck -f -n {disk}; mount -t ext4 {disk} /m"));
+    assert_files("/m", count);
+    println!("- {count} files over the network and two servers that ended");
+    shell("umount /m; for host in /sys/class/nvme/nvme*; do echo 1 > $host/delete_controller; done");
+    for _ in 0..2 {
+        let removed = export(&["--nvme-tcp", "--remove"]);
+        assert_eq!(removed.code(), Some(0), "{removed}");
+    }
+    let left = shell("cd /sys/kernel/config/nvmet; ls ports subsystems hosts");
+    assert!(!left.contains("nqn."), "{left}");
+    server.stop();
+    assert!(exports(&dir).is_empty(), "{:?}", exports(&dir));
+    println!("- nothing of it is left");
 }
 
 /// Ticks for which processors were busy.

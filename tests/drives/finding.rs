@@ -439,8 +439,9 @@ fn disks_of_this_host_want_a_driver() {
     assert_ends(&ask(&["serve", text(&dir), "--ublk"]), 2, &["/dev/ublk-control", "modprobe ublk_drv"]);
     assert_eq!(json(&ask(&["export", text(&dir), "--json"]))["exports"], serde_json::json!([]));
     let said = ask(&["export", text(&dir), "--ublk", "--remove"]).expect("export --remove");
-    assert!(said.contains("no disk of this host"), "{said}");
-    assert_ends(&ask(&["export", text(&dir), "--remove"]), 2, &["--ublk"]);
+    assert!(said.contains("no export that the kernel has"), "{said}");
+    assert_ends(&ask(&["export", text(&dir), "--remove"]), 2, &["--ublk or --nvme-tcp"]);
+    assert_ends(&ask(&["export", text(&dir), "--nvme-tcp"]), 2, &["192.0.2.5:4420"]);
     assert_ends(&ask(&["export", text(&scratch.join("none"))]), 6, &["no array here"]);
 }
 

@@ -329,11 +329,15 @@ impl Control {
     }
 }
 
-/// Stops a device unless its block device is mounted, or claimed by somebody else. True when it was stopped.
+/// Stops a device unless its block device is mounted, claimed, or open in another process, or an NVMe target has it. True when it
+/// was stopped.
 ///
 /// # Errors
 /// When the kernel refuses, or does not answer in time.
 pub fn stop_unless_used(control: &mut Control, number: u32) -> io::Result<bool> {
+    if is_open(&node(number)) || is_exported(&node(number)) {
+        return Ok(false);
+    }
     // Nobody can mount it from here on.
     let claim =
         rustix::fs::open(node(number), OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
@@ -343,6 +347,30 @@ pub fn stop_unless_used(control: &mut Control, number: u32) -> io::Result<bool> 
         Ok(_) | Err(Errno::NOENT | Errno::NXIO) => control.stop(number).map(|()| true),
         Err(error) => Err(error.into()),
     }
+}
+
+/// True when a process has the node open, as far as this one may see.
+fn is_open(node: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut open = processes
+        .flat_map(|process| std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten());
+    open.any(|descriptor| std::fs::read_link(descriptor.path()).is_ok_and(|path| path.as_os_str() == node))
+}
+
+/// True when the kernel's NVMe target has the node, which it opens without a claim.
+fn is_exported(node: &str) -> bool {
+    let folders = |path: &std::path::Path| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let subsystems = folders(std::path::Path::new("/sys/kernel/config/nvmet/subsystems"));
+    let mut namespaces = subsystems.iter().flat_map(|subsystem| folders(&subsystem.join("namespaces")));
+    namespaces.any(|namespace| {
+        let is = |name: &str, value: &str| {
+            std::fs::read_to_string(namespace.join(name)).is_ok_and(|found| found.trim() == value)
+        };
+        is("device_path", node) && is("enable", "1")
+    })
 }
 
 fn params_of(spec: &Spec, bytes_max: u32) -> Params {
