@@ -42,13 +42,14 @@ pub fn mark(array: &str) -> u64 {
     array.bytes().fold(0, |mark, byte| mix(mark ^ u64::from(byte)))
 }
 
-/// The disk of this host, if it is asked for: that of the server before, or a new one. Nobody sees it before it is served.
+/// The disk of this host, if it is asked for: that of the server before, or a new one. Nobody sees it before it is served. `on_devices`
+/// says that all drives are devices.
 pub fn attach(
     options: &ServiceOptions,
     array: &str,
     size_bytes: u64,
     on_devices: bool,
-) -> Result<Option<HostDisk>> {
+) -> Result<Option<Attached>> {
     if !options.ublk {
         return Ok(None);
     }
@@ -58,33 +59,21 @@ pub fn attach(
         ControlError::Served(..) => Exit::Busy.because(error),
         error => Exit::Failed.because(error),
     })?;
-    let number = attached.device.number;
-    log::info!("the disk of this host is {}", ublk::node(number));
-    Ok(Some(HostDisk { mark: spec.mark, attached }))
+    log::info!("the disk of this host is {}", ublk::node(attached.device.number));
+    Ok(Some(attached))
 }
 
 fn open_control() -> Result<Control> {
     Control::open().map_err(|error| Exit::Usage.because(error))
 }
 
-/// A disk for the server, and what is needed to remove it after the service.
-pub struct HostDisk {
-    mark: u64,
-    attached: Attached,
-}
-
-impl HostDisk {
-    /// The disk for the server, and the mark for [`remove_stopped`].
-    pub fn split(disk: Option<HostDisk>) -> (Option<Attached>, Option<u64>) {
-        disk.map_or((None, None), |disk| (Some(disk.attached), Some(disk.mark)))
-    }
-}
-
 /// Removes the disk when the service has stopped it. One that somebody uses waits for the next server.
-pub fn remove_stopped(mark: Option<u64>) {
-    let Some(mark) = mark else { return };
+pub fn remove_stopped(options: &ServiceOptions, array: &str) {
+    if !options.ublk {
+        return;
+    }
     let removed = Control::open().and_then(|mut control| {
-        for disk in control.marked(mark)? {
+        for disk in control.marked(mark(array))? {
             if disk.state == State::Dead {
                 control.remove(disk.number)?;
                 log::info!("{} is removed", ublk::node(disk.number));
@@ -94,6 +83,19 @@ pub fn remove_stopped(mark: Option<u64>) {
     });
     if let Err(error) = removed {
         log::warn!("{error}");
+    }
+}
+
+/// Refuses to end an array whose disk of this host is there: what waits for it would wait for ever.
+pub fn expect_no_disk(array: &str) -> Result<()> {
+    // Without the driver, or the right to use it, there is none to be seen.
+    let disks = Control::open().and_then(|mut control| control.marked(mark(array))).unwrap_or_default();
+    match disks.first() {
+        Some(disk) => Err(Exit::Busy.error(format!(
+            "{} is a disk of this host that was made of it: `zoneweave export DIR --ublk --remove` takes it away",
+            ublk::node(disk.number)
+        ))),
+        None => Ok(()),
     }
 }
 

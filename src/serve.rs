@@ -10,7 +10,7 @@ use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_watch::DriveWatch;
 use crate::exit::{self, Exit};
-use crate::exports::{self, HostDisk};
+use crate::exports;
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
@@ -114,8 +114,8 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
     let size_bytes = volume.engine.blocks() * BLOCK_BYTES_U64;
     let on_devices = directory.file.drive.iter().all(DriveTable::is_device);
-    let disk = exports::attach(options, &directory.file.uuid.to_string(), size_bytes, on_devices)?;
-    let (disk, disk_mark) = HostDisk::split(disk);
+    let array = directory.file.uuid.to_string();
+    let disk = exports::attach(options, &array, size_bytes, on_devices)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -150,7 +150,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     };
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
-    exports::remove_stopped(disk_mark);
+    exports::remove_stopped(options, &array);
     supervisor::say_stopping();
     if result.is_ok() {
         served.write_last_checkpoint(clock);

@@ -332,6 +332,7 @@ fn come_and_go() {
         4,
         "`zoneweave export DIR --ublk --remove` takes it away",
     );
+    refused(&["destroy", "--yes", text(&dir)], 5, DISK);
     let removed = ask(&remove);
     assert!(removed.code() == Some(0) && removed.stdout.contains(DISK), "{removed}");
     let removed = ask(&remove);

@@ -9,7 +9,7 @@ use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
-use crate::exports::{self, HostDisk};
+use crate::exports;
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
 use crate::supervisor;
@@ -65,7 +65,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     say_recovered(&recovered);
     let volume = open_volume(array, recovered, &bell, options)?;
     let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
-    let (disk, disk_mark) = HostDisk::split(exports::attach(options, &description.uuid, size_bytes, true)?);
+    let disk = exports::attach(options, &description.uuid, size_bytes, true)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -98,7 +98,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         sweep: SweepLog::default(),
     };
     let result = server::run(&config, service, &mut served);
-    exports::remove_stopped(disk_mark);
+    exports::remove_stopped(options, &description.uuid);
     supervisor::say_stopping();
     let is_marked = stop_clean(&mut served.volume, clock);
     result?;

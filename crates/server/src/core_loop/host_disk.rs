@@ -9,8 +9,8 @@
 //!                                       └──────mounted─────────> left: to the next server, with what is not committed
 //! ```
 //!
-//! The kernel starts a disk by reading its partition table, and stops it by writing back what it has of it, so both are done by a
-//! helper thread while the loop serves. The helper says how it went and rings the bell, which wakes the loop.
+//! The kernel starts a disk by reading its partition table, and stops it when the requests that are here have been answered, so both are
+//! done by a helper thread while the loop serves. The helper says how it went and rings the bell, which wakes the loop.
 
 use super::client::Pause;
 use super::desk::{Answer, Desk, OperationKind, Party};
@@ -149,8 +149,9 @@ impl HostDisk {
         while let Ok(news) = self.news.1.try_recv() {
             let node = ublk::node(self.queue.number);
             match news {
+                // The service has given it up meanwhile.
+                News::Started(Ok(())) if self.phase != Phase::Starting => {}
                 News::Started(Ok(())) => {
-                    assert!(self.phase == Phase::Starting);
                     self.phase = Phase::Open;
                     let from = if self.is_recovered { ", taken over from the server before" } else { "" };
                     log::info!("serving {node}{from}");
