@@ -4,12 +4,11 @@
 //! pass of LLVM adds, and AddressSanitizer, which has nothing to find in parsers without `unsafe`.
 
 use crate::phase::{cargo, run as run_program, target};
+use crate::pool;
 use crate::root;
 use anyhow::{Context, Result, bail};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 /// Seconds per target when nothing is said.
 const SECONDS: u32 = 60;
@@ -46,15 +45,8 @@ pub fn run_short() -> Result<()> {
 fn fuzz(seconds: u32) -> Result<()> {
     let programs = build()?;
     let targets = targets()?;
-    let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
-    println!("fuzzing {} targets for {seconds} s each, {workers} at a time", targets.len());
-    let waiting = Mutex::new(targets.iter());
-    let next = || waiting.lock().expect("nobody panics while holding it").next();
-    let work = || std::iter::from_fn(next).map(|target| (target, run_target(&programs, target, seconds)));
-    let mut outcomes: Vec<_> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work().collect::<Vec<_>>())).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
-    });
+    println!("fuzzing {} targets for {seconds} s each, {} at a time", targets.len(), pool::workers());
+    let mut outcomes = pool::each(&targets, |target| (target, run_target(&programs, target, seconds)));
     outcomes.sort_by_key(|(target, _)| *target);
     let mut table = format!("{:16} {:>12} {:>9}  {}\n", "target", "executions", "coverage", "findings");
     let mut found = 0;

@@ -19,6 +19,7 @@ mod guest;
 mod md;
 mod mutants;
 mod phase;
+mod pool;
 mod same;
 mod sanitize;
 mod siege;

@@ -1,13 +1,12 @@
 //! Programs of tests, as many at a time as there are processors: most end with one long test, which would leave the others idle.
 
 use crate::phase::{cargo, output, target};
+use crate::pool;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::thread::available_parallelism;
 use std::time::Instant;
 
 /// A program of tests that cargo has built.
@@ -33,25 +32,16 @@ pub fn run(options: &[&str], longest: &[&str], arguments: &[&str]) -> Result<()>
     programs.sort_by_key(place);
     let logs = target().join("tests");
     std::fs::create_dir_all(&logs).with_context(|| logs.display().to_string())?;
-    let waiting = Mutex::new(programs.iter());
-    let next = || waiting.lock().expect("nobody panics while holding it").next();
     let printing = Mutex::new(());
-    let work = || {
-        let run = |program: &Program| {
-            let began = Instant::now();
-            let (said, result) = run_one(program, &logs, arguments);
-            let _turn = printing.lock().expect("nobody panics while holding it");
-            let seconds = began.elapsed().as_secs_f64();
-            println!("== {} of {}, {seconds:.1} s\n{said}", program.name, program.folder.display());
-            result.err().map(|error| format!("{}: {error:#}", program.name))
-        };
-        std::iter::from_fn(next).filter_map(run).collect::<Vec<String>>()
+    let run = |program: &Program| {
+        let began = Instant::now();
+        let (said, result) = run_one(program, &logs, arguments);
+        let _turn = printing.lock().expect("nobody panics while holding it");
+        let seconds = began.elapsed().as_secs_f64();
+        println!("== {} of {}, {seconds:.1} s\n{said}", program.name, program.folder.display());
+        result.err().map(|error| format!("{}: {error:#}", program.name))
     };
-    let workers = available_parallelism().map_or(1, NonZero::get);
-    let failed: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
-    });
+    let failed: Vec<String> = pool::each(&programs, run).into_iter().flatten().collect();
     if !failed.is_empty() {
         bail!("tests failed: {}", failed.join("; "));
     }
