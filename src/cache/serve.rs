@@ -94,16 +94,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     drop(impatience);
     let memcached_doors = options.memcached.len();
     let announced = announce(&directory, &listeners, memcached_doors)?;
-    let guests = Vec::new();
-    let service = Service {
-        listeners,
-        guests,
-        disk: None,
-        control: Some(control),
-        wake_fds: drives.wake_fds,
-        stop,
-        clock,
-    };
+    let service =
+        Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     hosting.listen();
     let errands = Errands::default();

@@ -31,15 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     handle.on_signals()?;
     let listener = place.bind()?;
     println!("{}", listener.place().uri(""));
-    let service = Service {
-        listeners: vec![listener],
-        guests: Vec::new(),
-        disk: None,
-        control: None,
-        wake_fds: Vec::new(),
-        stop,
-        clock: WallClock::start(),
-    };
+    let service = Service { listeners: vec![listener], ..Service::new(stop, WallClock::start()) };
     let config = ServerConfig { spin: Nanos::from_micros(spin_us), ..ServerConfig::default() };
     server::run(&config, service, &mut volume)?;
     Ok(())

@@ -88,6 +88,22 @@ pub struct Service {
     pub clock: WallClock,
 }
 
+impl Service {
+    /// One without doors: what it has more is set by whoever has it.
+    #[must_use]
+    pub fn new(stop: Stop, clock: WallClock) -> Service {
+        Service {
+            listeners: Vec::new(),
+            guests: Vec::new(),
+            disk: None,
+            control: None,
+            wake_fds: Vec::new(),
+            stop,
+            clock,
+        }
+    }
+}
+
 /// Why the server ended other than as asked.
 #[derive(Debug, Error)]
 pub enum RunError {

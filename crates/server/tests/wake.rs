@@ -68,15 +68,7 @@ fn a_wake_descriptor_wakes_each_time_without_being_read() {
     let wake_fds = vec![wake.try_clone().unwrap()];
     let thread = std::thread::spawn(move || {
         let clock = WallClock::start();
-        let service = Service {
-            listeners: vec![listener],
-            guests: Vec::new(),
-            disk: None,
-            control: None,
-            wake_fds,
-            stop,
-            clock,
-        };
+        let service = Service { listeners: vec![listener], wake_fds, ..Service::new(stop, clock) };
         server::run(&config(), service, &mut Sleeper(memory))
     });
     let mut client = RawClient::open(&path, true);
@@ -103,15 +95,7 @@ fn tcp_serves_on_the_port_it_was_given() {
     assert_ne!(address.port(), 0);
     let thread = std::thread::spawn(move || {
         let clock = WallClock::start();
-        let service = Service {
-            listeners: vec![listener],
-            guests: Vec::new(),
-            disk: None,
-            control: None,
-            wake_fds: Vec::new(),
-            stop,
-            clock,
-        };
+        let service = Service { listeners: vec![listener], ..Service::new(stop, clock) };
         server::run(&config(), service, &mut memory)
     });
     let mut stream = TcpStream::connect(address).unwrap();

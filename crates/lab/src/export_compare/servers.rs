@@ -153,8 +153,7 @@ impl NullServer {
         let thread = std::thread::spawn(move || {
             let number = rustix::thread::gettid().as_raw_nonzero();
             let _is_heard = sender.send(PathBuf::from(format!("/proc/self/task/{number}/schedstat")));
-            let (clock, listeners, wake_fds) = (WallClock::start(), Vec::new(), Vec::new());
-            let service = Service { listeners, guests, disk: None, control: None, wake_fds, stop, clock };
+            let service = Service { guests, ..Service::new(stop, WallClock::start()) };
             let mut volume = NullVolume::new(size_bytes / BLOCK_BYTES_U64);
             server::run(&ServerConfig::default(), service, &mut volume)
         });

@@ -173,15 +173,7 @@ impl Front {
             stop: stop_handle,
         };
         let wake_fds = vec![remote.bell()?];
-        let service = Service {
-            listeners: Vec::new(),
-            guests: Vec::new(),
-            disk: None,
-            control: None,
-            wake_fds,
-            stop,
-            clock,
-        };
+        let service = Service { wake_fds, ..Service::new(stop, clock) };
         Ok((Front { remote, service, arrivals: Arrivals { newcomers, bulletin } }, colleague))
     }
 

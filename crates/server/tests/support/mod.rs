@@ -51,15 +51,7 @@ impl TestServer {
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service = Service {
-                listeners: vec![listener],
-                guests,
-                disk: None,
-                control,
-                wake_fds: Vec::new(),
-                stop,
-                clock,
-            };
+            let service = Service { listeners: vec![listener], guests, control, ..Service::new(stop, clock) };
             server::run(&config, service, &mut volume)
         });
         TestServer { shared, stop: handle, folder, thread: Some(thread) }

@@ -10,15 +10,7 @@ fn run_with_body(body: fn(Front, &ServerConfig) -> Result<(), RunError>) -> Resu
     // Nobody asks for a stop; the other end must stay for that.
     let (stop, _stop_handle) = Stop::new().unwrap();
     let clock = WallClock::start();
-    let service = Service {
-        listeners: Vec::new(),
-        guests: Vec::new(),
-        disk: None,
-        control: None,
-        wake_fds: Vec::new(),
-        stop,
-        clock,
-    };
+    let service = Service::new(stop, clock);
     let config = ServerConfig { cores: 3, ..ServerConfig::default() };
     let result = run_with(&config, service, &mut volume, body);
     assert_eq!(shared.flushes.load(Ordering::Relaxed), 1, "the volume is flushed whatever happened");
