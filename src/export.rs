@@ -9,9 +9,9 @@ use crate::exit::Exit;
 use crate::exports::mark;
 use crate::md;
 use anyhow::Result;
-use nvme_tcp::{Found, ROOT, Wanted, carry_out, expect_target, find, name_of, steps, steps_of_removal};
+use nvme_tcp::{Found, Wanted, carry_out, expect_target, find, name_of, steps, steps_of_removal};
 use serde_json::{Value, json};
-use server::ublk::{Control, ControlError, State, Summary, node, stop_unless_used};
+use server::ublk::{Control, ControlError, NVMET, State, Summary, node, stop_unless_used};
 use std::net::SocketAddr;
 use std::path::Path;
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub fn run(options: &Export) -> Result<Exit> {
     };
     let disks = control.as_mut().map(|control| control.marked(mark(&uuid))).transpose()?;
     let uuid = standard(&uuid);
-    let network = find(Path::new(ROOT), &uuid);
+    let network = find(Path::new(NVMET), &uuid);
     let exports = Exports { uuid, disks: disks.unwrap_or_default(), network };
     let is_network = options.nvme_tcp.is_some();
     if options.remove && !options.ublk && !is_network {
@@ -67,7 +67,7 @@ fn standard(uuid: &str) -> String {
 
 /// Makes the export on the network, or removes it.
 fn network_of(exports: Exports, options: &Export) -> Result<Exit> {
-    let root = Path::new(ROOT);
+    let root = Path::new(NVMET);
     let uuid = &exports.uuid;
     if options.remove {
         carry_out(&steps_of_removal(root, uuid), options.dry_run)?;

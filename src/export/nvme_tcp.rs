@@ -18,9 +18,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The target's configuration.
-pub const ROOT: &str = "/sys/kernel/config/nvmet";
-
 /// Qualified name of an array: that of its UUID (NVMe base specification 2.0, section 4.5).
 pub fn name_of(uuid: &str) -> String {
     format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}")

@@ -19,6 +19,6 @@ mod control;
 mod device;
 
 pub(crate) use abi::{Request, RequestKind};
-pub use control::{Attached, Control, ControlError, Spec, State, Summary, node, stop_unless_used};
+pub use control::{Attached, Control, ControlError, NVMET, Spec, State, Summary, node, stop_unless_used};
 pub use device::Device;
 pub(crate) use device::{ABORTED, Command, Queue};

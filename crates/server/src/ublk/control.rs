@@ -15,6 +15,9 @@ use thiserror::Error;
 
 const CONTROL: &str = "/dev/ublk-control";
 
+/// Configuration of the kernel's NVMe target.
+pub const NVMET: &str = "/sys/kernel/config/nvmet";
+
 /// Longest wait for a command, and for what another process is to finish.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -375,7 +378,7 @@ fn is_exported(node: &str) -> bool {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    let subsystems = folders(std::path::Path::new("/sys/kernel/config/nvmet/subsystems"));
+    let subsystems = folders(&std::path::Path::new(NVMET).join("subsystems"));
     let mut namespaces = subsystems.iter().flat_map(|subsystem| folders(&subsystem.join("namespaces")));
     namespaces.any(|namespace| {
         let is = |name: &str, value: &str| {
