@@ -29,7 +29,7 @@
 //! core covers all writes that were answered before it was sent.
 
 mod hub;
-mod mailbox;
+pub(super) mod mailbox;
 mod remote;
 #[cfg(test)]
 mod tests;

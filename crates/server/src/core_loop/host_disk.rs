@@ -12,6 +12,7 @@
 //! The kernel starts a disk by reading its partition table, and stops it when the requests that are here have been answered, so both are
 //! done by a helper thread while the loop serves. The helper says how it went and rings the bell, which wakes the loop.
 
+use super::bridge::mailbox::Mailbox;
 use super::client::Pause;
 use super::desk::{Answer, Desk, OperationKind, Party};
 use super::held::{Held, Progress};
@@ -20,13 +21,11 @@ use crate::nbd::transmission::ByteRange;
 use crate::ring::Ring;
 use crate::ublk::{self, ABORTED, Attached, Control, Queue, Request, RequestKind};
 use base::frame::Frame;
-use base::units::BLOCK_BYTES_U64;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 const FAILED: i32 = -libc::EIO;
 const UNKNOWN: i32 = -libc::EOPNOTSUPP;
@@ -80,8 +79,7 @@ pub(super) struct HostDisk {
     pub(super) pause: Option<Pause>,
     /// Answers for the kernel: a tag and its result.
     answers: Vec<(u16, i32)>,
-    news: (Sender<News>, Receiver<News>),
-    bell: Arc<OwnedFd>,
+    news: Arc<Mailbox<News>>,
     /// Why the kernel does not show it.
     pub(super) failure: Option<io::Error>,
 }
@@ -91,9 +89,8 @@ impl HostDisk {
     pub(super) fn new(attached: Attached) -> io::Result<(HostDisk, OwnedFd)> {
         let Attached { device, is_recovered } = attached;
         let queue = device.into_queue();
-        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags)?;
-        let wake = bell.try_clone()?;
+        let news = Arc::new(Mailbox::new()?);
+        let bell = news.bell()?;
         let disk = HostDisk {
             tags: vec![Tag::Kernel; usize::from(queue.depth)],
             queue,
@@ -103,11 +100,10 @@ impl HostDisk {
             held: None,
             pause: None,
             answers: Vec::new(),
-            news: channel(),
-            bell: Arc::new(bell),
+            news,
             failure: None,
         };
-        Ok((disk, wake))
+        Ok((disk, bell))
     }
 
     /// Fetches all requests, and lets the kernel show the disk.
@@ -130,23 +126,23 @@ impl HostDisk {
     }
 
     fn help(&self, name: &str, work: impl FnOnce(&mut Control) -> News + Send + 'static) -> io::Result<()> {
-        let (sender, bell) = (self.news.0.clone(), Arc::clone(&self.bell));
+        let mailbox = Arc::clone(&self.news);
         let mut control = Control::open().map_err(io::Error::other)?;
         std::thread::Builder::new().name(format!("ublk-{name}")).spawn(move || {
-            let news = work(&mut control);
-            // The loop may have ended without it.
-            if sender.send(news).is_ok()
-                && let Err(error) = rustix::io::write(&bell, &1_u64.to_ne_bytes())
-            {
-                log::warn!("the loop cannot be woken: {error}");
-            }
+            mailbox.post(&mut vec![work(&mut control)]);
+            mailbox.ring();
         })?;
         Ok(())
     }
 
     /// Hears what helpers say.
     pub(super) fn hear(&mut self) {
-        while let Ok(news) = self.news.1.try_recv() {
+        if !matches!(self.phase, Phase::Starting | Phase::Stopping) {
+            return;
+        }
+        let mut news = Vec::new();
+        self.news.collect(&mut news);
+        for news in news {
             let node = ublk::node(self.queue.number);
             match news {
                 // The service has given it up meanwhile.
@@ -322,9 +318,8 @@ impl HostDisk {
 
     fn pour(&self, tag: u16, range: &ByteRange, first_block: u64, frames: &[Frame]) -> bool {
         let block_at = |index: usize| first_block + u64::try_from(index).expect("a few");
-        let offset = (first_block * BLOCK_BYTES_U64).saturating_sub(range.from % BLOCK_BYTES_U64);
         let within = |index| range.within_block(block_at(index));
-        noted(self.queue.number, self.queue.pour(tag, frames, offset, within))
+        noted(self.queue.number, self.queue.pour(tag, frames, range.bytes_before(first_block), within))
     }
 
     /// Tells the kernel what is done; each answer fetches the next request of its tag.

@@ -166,6 +166,12 @@ impl ByteRange {
         usize::try_from(self.from % BLOCK_BYTES_U64).expect("a remainder of 4,096")
     }
 
+    /// Bytes of the range before the block `index` places after its first one.
+    #[must_use]
+    pub fn bytes_before(self, index: u64) -> u64 {
+        (index * BLOCK_BYTES_U64).saturating_sub(self.from % BLOCK_BYTES_U64)
+    }
+
     /// The part of the range that lies in the block `index` places after its first one, as
     /// offsets within that block.
     #[must_use]

@@ -282,7 +282,6 @@ fn fill(frames: &mut [Frame], cut: Cut, data: &Segments, memory: &Mapped, mut of
 fn pour(answer: &Answer, data: &Segments, memory: &Mapped) -> bool {
     (answer.first_block..).zip(&answer.frames).all(|(index, frame)| {
         let (from, to) = answer.range.within_block(index);
-        let offset = (index * BLOCK_BYTES_U64).saturating_sub(answer.range.from % BLOCK_BYTES_U64);
-        data.write(memory, offset, &frame.data[from..to])
+        data.write(memory, answer.range.bytes_before(index), &frame.data[from..to])
     })
 }
