@@ -1,7 +1,7 @@
 //! Configuration of the server and its clock.
 
 use crate::nbd::handshake::ExportConfig;
-use crate::vhost::block::{BlockSize, SERIAL_BYTES};
+use crate::vhost::block::SERIAL_BYTES;
 use base::time::{Instant, Nanos};
 use thiserror::Error;
 
@@ -44,8 +44,6 @@ pub struct ServerConfig {
 /// The disk as virtual machines see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskConfig {
-    /// Block size.
-    pub block_size: BlockSize,
     /// Serial number, padded with zeros.
     pub serial: [u8; SERIAL_BYTES],
 }

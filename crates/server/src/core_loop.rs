@@ -20,6 +20,7 @@
 
 mod backend;
 mod bridge;
+mod changes;
 mod client;
 mod cores;
 mod desk;
@@ -44,6 +45,7 @@ mod memory_volume;
 use crate::config::{ConfigError, ServerConfig, WallClock};
 use crate::doors::{Doors, Token};
 use crate::listen::Listener;
+use crate::ports::{GuestPort, Ports};
 use crate::ring::{Completion, Event, Ring};
 use crate::slab::{Key, Slab};
 use crate::stop::Stop;
@@ -74,7 +76,7 @@ pub struct Service {
     /// Listeners for clients.
     pub listeners: Vec<Listener>,
     /// Listeners for front ends of virtual machines (vhost-user), one of them at a time on each.
-    pub guests: Vec<Listener>,
+    pub guests: Vec<GuestPort>,
     /// Disk of this host (ublk).
     pub disk: Option<Attached>,
     /// Listener for questions, see [`crate::control`].
@@ -82,6 +84,8 @@ pub struct Service {
     /// Descriptors that become readable when the volume has something to do: eventfds, or the
     /// rings of drives. The loop polls them edge by edge and never reads them.
     pub wake_fds: Vec<OwnedFd>,
+    /// Exports that come and go while the service is under way; those of a cache do not.
+    pub ports: Ports,
     /// Ends the service.
     pub stop: Stop,
     /// The clock of server, volume and drives.
@@ -98,6 +102,7 @@ impl Service {
             disk: None,
             control: None,
             wake_fds: Vec::new(),
+            ports: Ports::default(),
             stop,
             clock,
         }
@@ -241,6 +246,7 @@ impl<'a> Server<'a> {
     fn turn(&mut self) -> io::Result<()> {
         self.desk.now = self.clock.now();
         self.take_completions()?;
+        self.make_changes()?;
         self.hear_of_disk()?;
         self.advance_phase()?;
         self.serve_ready()?;

@@ -6,6 +6,7 @@
 //! vhost                   disks of virtual machines (vhost-user-blk), without I/O
 //! ublk                    disks of this host: the kernel's interface
 //! core_loop               a thread: ring, clients, volume or the way to it
+//! ports                   exports that come and go while it runs
 //! resp                    the protocol of Redis, without I/O
 //! cache_loop              a thread: ring, clients of a cache, the cache
 //! ring, transfer          io_uring, and the buffers it owns while it works on them
@@ -21,6 +22,7 @@ mod doors;
 pub mod listen;
 pub mod memcached;
 pub mod nbd;
+pub mod ports;
 pub mod resp;
 mod ring;
 pub mod slab;
@@ -33,4 +35,5 @@ pub use config::{CORES_MAX, ServerConfig, WallClock};
 pub use core_loop::{RunError, Service, run};
 pub use listen::{Listen, Listener};
 pub use nbd::handshake::ExportConfig;
+pub use ports::{GuestPort, Ports};
 pub use stop::{Stop, StopHandle};

@@ -6,8 +6,6 @@
 mod support;
 
 use base::time::Nanos;
-use server::ServerConfig;
-use server::config::DiskConfig;
 use server::vhost::block::BlockSize;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -119,8 +117,7 @@ fn a_guest_that_does_not_flush_loses_nothing() {
 #[test]
 fn the_configuration_is_that_of_the_disk() {
     for (block_size, bytes, exponent) in [(BlockSize::Whole, 4096_u32, 0), (BlockSize::Small, 512, 3)] {
-        let disk = DiskConfig { block_size, ..config().disk };
-        let server = TestServer::start(ServerConfig { disk, ..config() }, options());
+        let server = TestServer::start_with(config(), options(), block_size);
         let machine = Machine::start(&server);
         let config = machine.front.config();
         assert_eq!(config[..8], (BLOCKS * 8).to_le_bytes());

@@ -147,7 +147,7 @@ impl Servers {
 
 impl NullServer {
     fn start(path: &Path, size_bytes: u64) -> Result<NullServer> {
-        let guests = vec![Listen::Unix(path.to_owned()).bind()?];
+        let guests = vec![Listen::Unix(path.to_owned()).bind()?.into()];
         let (stop, handle) = Stop::new()?;
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

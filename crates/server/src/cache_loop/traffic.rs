@@ -60,8 +60,9 @@ impl Server<'_> {
             let _told = rustix::net::send(&socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             return Ok(());
         }
-        let place = self.doors.listener(index).place().clone();
-        if self.doors.listener(index).is_tcp()
+        let Some(listener) = self.doors.listener(index) else { return Ok(()) };
+        let place = listener.place().clone();
+        if listener.is_tcp()
             && let Err(error) = rustix::net::sockopt::set_tcp_nodelay(&socket, true)
         {
             log::warn!("cannot set TCP_NODELAY: {error}");

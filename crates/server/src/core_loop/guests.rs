@@ -13,12 +13,13 @@ use std::os::fd::OwnedFd;
 impl Server<'_> {
     /// A front end has come. Nobody else comes in by this door until it has left.
     pub(super) fn welcome_guest(&mut self, door: usize, socket: OwnedFd) -> io::Result<()> {
+        // The socket of a door that was closed meanwhile closes, too.
+        let Some((place, block_size)) = self.doors.guest_door(door) else { return Ok(()) };
         self.clients_seen += 1;
-        let config = self.config.disk;
-        let size_bytes = self.desk.size_bytes;
-        let disk = Disk { size_bytes, block_size: config.block_size, serial: config.serial };
+        let disk = Disk { size_bytes: self.desk.size_bytes, block_size, serial: self.config.disk.serial };
         let guest = Guest::new(socket, self.clients_seen, door, disk);
-        log::info!("front end {}: connected on {}", guest.number, self.doors.guest_listener(door).place());
+        log::info!("front end {}: connected on {place}", guest.number);
+        self.doors.ports.show_guest(place, true);
         let key = self.guests.insert(guest);
         self.poll_socket(key)
     }
@@ -250,6 +251,9 @@ impl Server<'_> {
             if let Err(error) = self.ring.cancel(id) {
                 log::warn!("front end {}: {error}", guest.number);
             }
+        }
+        if let Some((place, _)) = self.doors.guest_door(guest.door) {
+            self.doors.ports.show_guest(place, false);
         }
         if self.phase == Phase::Serving
             && let Err(error) = self.doors.accept_at(&mut self.ring, Token::GuestDoor(guest.door))

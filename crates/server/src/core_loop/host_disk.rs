@@ -6,7 +6,8 @@
 //!    '---- commit and fetch <---- answers ------'
 //!
 //! starting ──> open ──stop asked──> stopping ──nobody uses it──> stopped: every fetch has come back
-//!                                       └──────mounted─────────> left: to the next server, with what is not committed
+//!               ^                       ├──────mounted─────────> left: to the next server, with what is not committed
+//!               └──the service goes on──┘
 //! ```
 //!
 //! The kernel starts a disk by reading its partition table, and stops it when the requests that are here have been answered, so both are
@@ -18,6 +19,7 @@ use super::desk::{Answer, Desk, OperationKind, Party};
 use super::held::{Held, Progress};
 use crate::doors::Token;
 use crate::nbd::transmission::ByteRange;
+use crate::ports::DiskState;
 use crate::ring::Ring;
 use crate::ublk::{self, ABORTED, Attached, Control, Queue, Request, RequestKind};
 use base::frame::Frame;
@@ -82,6 +84,10 @@ pub(super) struct HostDisk {
     news: Arc<Mailbox<News>>,
     /// Why the kernel does not show it.
     pub(super) failure: Option<io::Error>,
+    /// It came while the service was under way, which goes on without it.
+    pub(super) is_late: bool,
+    /// State that is not shown yet.
+    shown: Option<DiskState>,
 }
 
 impl HostDisk {
@@ -102,8 +108,20 @@ impl HostDisk {
             answers: Vec::new(),
             news,
             failure: None,
+            is_late: false,
+            shown: Some(DiskState::Starting),
         };
         Ok((disk, bell))
+    }
+
+    /// The same, of a service that goes on without it.
+    pub(super) fn late(self) -> HostDisk {
+        HostDisk { is_late: true, ..self }
+    }
+
+    /// State to be shown, if it is another one than before.
+    pub(super) fn take_shown(&mut self) -> Option<DiskState> {
+        self.shown.take()
     }
 
     /// Fetches all requests, and lets the kernel show the disk.
@@ -112,7 +130,15 @@ impl HostDisk {
             self.command(ring, tag, Queue::fetch(tag))?;
         }
         let (number, is_recovered) = (self.queue.number, self.is_recovered);
-        self.help("start", move |control| News::Started(control.start(number, is_recovered)))
+        self.help("start", move |control| {
+            let started = control.start(number, is_recovered);
+            if started.is_err()
+                && let Err(error) = control.stop(number)
+            {
+                log::warn!("{}: its fetches may not come back: {error}", ublk::node(number));
+            }
+            News::Started(started)
+        })
     }
 
     /// Takes the disk away unless somebody uses it.
@@ -121,6 +147,7 @@ impl HostDisk {
             return Ok(());
         }
         self.phase = Phase::Stopping;
+        self.shown = Some(DiskState::Stopping);
         let number = self.queue.number;
         self.help("stop", move |control| News::Stopped(ublk::stop_unless_used(control, number)))
     }
@@ -135,8 +162,8 @@ impl HostDisk {
         Ok(())
     }
 
-    /// Hears what helpers say.
-    pub(super) fn hear(&mut self) {
+    /// Hears what helpers say. A disk that cannot be stopped is served on if the service goes on.
+    pub(super) fn hear(&mut self, goes_on: bool) {
         if !matches!(self.phase, Phase::Starting | Phase::Stopping) {
             return;
         }
@@ -149,6 +176,7 @@ impl HostDisk {
                 News::Started(Ok(())) if self.phase != Phase::Starting => {}
                 News::Started(Ok(())) => {
                     self.phase = Phase::Open;
+                    self.shown = Some(DiskState::Open);
                     let from = if self.is_recovered { ", taken over from the server before" } else { "" };
                     log::info!("serving {node}{from}");
                 }
@@ -160,6 +188,8 @@ impl HostDisk {
                     log::info!("{node} is stopped");
                     self.phase = Phase::Stopped;
                 }
+                News::Stopped(Ok(false)) if goes_on => self.stay("it is in use".to_owned()),
+                News::Stopped(Err(error)) if goes_on => self.stay(format!("it cannot be stopped: {error}")),
                 News::Stopped(Ok(false)) => {
                     log::warn!(
                         "{node} is in use and stays: its requests wait until the array is served again, with --ublk"
@@ -174,6 +204,11 @@ impl HostDisk {
         }
     }
 
+    fn stay(&mut self, why: String) {
+        self.phase = Phase::Open;
+        self.shown = Some(DiskState::Kept(why));
+    }
+
     /// Nothing more is begun.
     pub(super) fn leave(&mut self) {
         if self.phase != Phase::Stopped {
@@ -185,9 +220,14 @@ impl HostDisk {
     pub(super) fn is_gone(&self) -> bool {
         match self.phase {
             Phase::Starting | Phase::Open | Phase::Stopping => false,
-            Phase::Stopped => self.tags.iter().all(|tag| *tag == Tag::Ended),
+            Phase::Stopped => self.has_ended(),
             Phase::Left => true,
         }
+    }
+
+    /// True when the kernel does not refer to it any more, either.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Stopped | Phase::Left) && self.tags.iter().all(|tag| *tag == Tag::Ended)
     }
 
     /// True when a stop of the service waits until it is started.

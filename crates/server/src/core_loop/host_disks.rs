@@ -16,15 +16,16 @@ impl Server<'_> {
         }
     }
 
-    /// Hears how the start and the stop of the disk went. A disk that is not there ends the service.
+    /// Hears how the start and the stop of the disk went. A disk that was asked for from the start and is not there ends the service.
     pub(super) fn hear_of_disk(&mut self) -> io::Result<()> {
         let Some(disk) = &mut self.host_disk else { return Ok(()) };
         let was_starting = disk.is_starting();
-        disk.hear();
-        self.is_stop_asked |= disk.failure.is_some();
+        disk.hear(self.phase == Phase::Serving);
+        self.is_stop_asked |= disk.failure.is_some() && !disk.is_late;
         if was_starting && !disk.is_starting() && self.phase != Phase::Serving {
             disk.begin_stop()?;
         }
+        self.show_disk();
         Ok(())
     }
 

@@ -34,10 +34,12 @@ impl Server<'_> {
             // The socket closes again as it is dropped.
             Ok(socket) if self.phase != Phase::Serving => drop(socket),
             Ok(socket) => self.welcome(token, socket)?,
-            Err(error) if self.phase == Phase::Serving => log::warn!("cannot accept a connection: {error}"),
+            Err(error) if self.phase == Phase::Serving && !self.doors.is_closed(token) => {
+                log::warn!("cannot accept a connection: {error}");
+            }
             Err(_) => {}
         }
-        if more || self.phase != Phase::Serving {
+        if more || self.phase != Phase::Serving || self.doors.is_closed(token) {
             return Ok(());
         }
         if !has_failed {
@@ -54,14 +56,16 @@ impl Server<'_> {
             log::warn!("more than {} clients: a connection is closed", self.config.connections_max);
             return Ok(());
         }
-        if self.doors.listener(index).is_tcp()
+        // The socket of a door that was closed meanwhile closes, too.
+        let Some(listener) = self.doors.listener(index) else { return Ok(()) };
+        if listener.is_tcp()
             && let Err(error) = rustix::net::sockopt::set_tcp_nodelay(&socket, true)
         {
             log::warn!("cannot set TCP_NODELAY: {error}");
         }
         self.clients_seen += 1;
         let newcomer = Newcomer { socket, number: self.clients_seen };
-        log::debug!("client {}: connected on {}", newcomer.number, self.doors.listener(index).place());
+        log::debug!("client {}: connected on {}", newcomer.number, listener.place());
         match self.role.hand_over(newcomer, self.clients.len()) {
             Some(newcomer) => self.seat(newcomer),
             None => Ok(()),

@@ -9,7 +9,11 @@ pub mod raw_client;
 use base::time::Nanos;
 use memory_volume::{MemoryVolume, Options, Shared};
 use server::config::DiskConfig;
-use server::{ExportConfig, Listen, RunError, ServerConfig, Service, Stop, StopHandle, WallClock, control};
+use server::vhost::block::BlockSize;
+use server::{
+    ExportConfig, GuestPort, Listen, Ports, RunError, ServerConfig, Service, Stop, StopHandle, WallClock,
+    control,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,6 +30,7 @@ pub const BLOCKS: u64 = 16_384;
 /// A server that runs in a thread until it is dropped or stopped.
 pub struct TestServer {
     pub shared: Arc<Shared>,
+    pub ports: Ports,
     pub stop: StopHandle,
     folder: TempDir,
     thread: Option<JoinHandle<Result<(), RunError>>>,
@@ -37,24 +42,33 @@ pub fn options() -> Options {
 
 pub fn config() -> ServerConfig {
     let export = |name: &str| ExportConfig { name: name.to_owned(), description: format!("volume {name}") };
-    let disk = DiskConfig { serial: *b"serial-of-the-volume", ..DiskConfig::default() };
+    let disk = DiskConfig { serial: *b"serial-of-the-volume" };
     ServerConfig { exports: vec![export("main"), export("other")], disk, ..ServerConfig::default() }
 }
 
 impl TestServer {
     pub fn start(config: ServerConfig, options: Options) -> TestServer {
+        TestServer::start_with(config, options, BlockSize::default())
+    }
+
+    /// The same, whose front ends see a block size.
+    pub fn start_with(config: ServerConfig, options: Options, block_size: BlockSize) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         let (mut volume, shared) = MemoryVolume::new(options);
         let (stop, handle) = Stop::new().unwrap();
         let listener = Listen::Unix(folder.path().join("nbd")).bind().unwrap();
-        let guests = vec![Listen::Unix(folder.path().join("guest")).bind().unwrap()];
+        let guest = Listen::Unix(folder.path().join("guest")).bind().unwrap();
+        let guests = vec![GuestPort { listener: guest, block_size }];
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
+        let ports = Ports::default();
+        let ports_there = ports.clone();
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service = Service { listeners: vec![listener], guests, control, ..Service::new(stop, clock) };
+            let (listeners, ports) = (vec![listener], ports_there);
+            let service = Service { listeners, guests, control, ports, ..Service::new(stop, clock) };
             server::run(&config, service, &mut volume)
         });
-        TestServer { shared, stop: handle, folder, thread: Some(thread) }
+        TestServer { shared, ports, stop: handle, folder, thread: Some(thread) }
     }
 
     pub fn path(&self) -> PathBuf {
