@@ -1,5 +1,6 @@
 //! `array.toml`: where the drives of an array are, and what may be chosen anew when it is served.
 
+use crate::exports::table::ExportList;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ pub struct ArrayFile {
     pub version: u32,
     /// Identity of the array.
     pub uuid: uuid::Uuid,
-    /// Name that NBD clients may ask for; the empty name works too.
-    pub export: String,
+    /// Exports. NBD clients may ask for its names; the empty name works too.
+    pub export: ExportList,
     /// Scheme with which the array was created. The drives' superblocks have the last word.
     pub scheme: SchemeTable,
     /// Choices of the engine; may be changed while the array is not served.

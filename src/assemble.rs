@@ -6,6 +6,7 @@ use crate::cli::Assemble;
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::examine::level_of;
 use crate::exit::Exit;
+use crate::exports::table::ExportList;
 use crate::roster::within;
 use crate::scan::by_array;
 use crate::sighting::{self, Sighting};
@@ -174,7 +175,7 @@ fn file_of(
     let file = ArrayFile {
         version: VERSION,
         uuid: uuid::Uuid::from_bytes(record.array),
-        export: before.as_ref().map_or_else(|| "zoneweave".to_owned(), |file| file.export.clone()),
+        export: before.as_ref().map_or_else(ExportList::default, |file| file.export.clone()),
         scheme: SchemeTable {
             level: level_of(record),
             chunk: human_bytes(u64::from(record.chunk_blocks) * BLOCK_BYTES_U64),

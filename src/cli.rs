@@ -270,12 +270,21 @@ pub struct ServiceOptions {
 pub struct Export {
     /// Directory of the array
     pub dir: PathBuf,
-    /// Disks of this host; `serve --ublk` makes them
-    #[arg(long)]
+    /// One more address for NBD clients, as `serve --listen` takes it
+    #[arg(long, value_name = "ADDRESS", group = "kind")]
+    pub nbd: Option<Listen>,
+    /// One more socket for a virtual machine (vhost-user-blk)
+    #[arg(long, value_name = "PATH", group = "kind")]
+    pub vhost_user: Option<PathBuf>,
+    /// The disk of this host, /dev/ublkbN; wants root and Linux 6.5
+    #[arg(long, group = "kind")]
     pub ublk: bool,
-    /// Volumes on the network by the kernel's NVMe target, on top of a disk of this host: an address makes one
-    #[arg(long, num_args = 0..=1, value_name = "IP:PORT", conflicts_with = "ublk")]
+    /// The volume on the network by the kernel's NVMe target, on top of the disk of this host
+    #[arg(long, num_args = 0..=1, value_name = "IP:PORT", group = "kind")]
     pub nvme_tcp: Option<Option<SocketAddr>>,
+    /// Block size that the virtual machine or this host sees; with 512, writes of less than 4 KiB are slow [default: 4096]
+    #[arg(long, value_enum, value_name = "BYTES", conflicts_with_all = ["remove", "nbd", "nvme_tcp"])]
+    pub block_size: Option<BlockSizeChoice>,
     /// Qualified name of a host that may connect; may be given several times
     #[arg(long, value_name = "NQN", requires = "nvme_tcp")]
     pub allow_host: Vec<String>,
@@ -285,7 +294,7 @@ pub struct Export {
     /// Print what would be done to the kernel's configuration, for a shell
     #[arg(long, requires = "nvme_tcp")]
     pub dry_run: bool,
-    /// Take away exports of that kind; refused for a disk that is in use or served
+    /// Take that export away; refused while a disk is in use, or a machine connected
     #[arg(long)]
     pub remove: bool,
     /// Take away a disk in use, too: what was written and not synced is lost

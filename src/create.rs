@@ -5,6 +5,7 @@ use crate::array_file::{DriveKind, VERSION};
 use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
+use crate::exports::table::ExportList;
 use crate::leftover;
 use crate::raw::{APPEND_BLOCKS_MAX, Devices, TRANSFER_BLOCKS_MAX};
 use crate::room::Room;
@@ -197,7 +198,7 @@ fn file_of(config: &ArrayConfig, drive: Vec<DriveTable>) -> ArrayFile {
     ArrayFile {
         version: VERSION,
         uuid: uuid::Uuid::from_bytes(config.array),
-        export: "zoneweave".to_owned(),
+        export: ExportList::default(),
         scheme: SchemeTable {
             level: config.level.name(config.members),
             chunk: human_bytes(u64::from(config.chunk_blocks) * BLOCK_BYTES_U64),

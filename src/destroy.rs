@@ -3,7 +3,7 @@
 use crate::cli::Destroy;
 use crate::directory::Directory;
 use crate::exit::Exit;
-use crate::exports;
+use crate::exports::host_disk;
 use crate::roster::Roster;
 use crate::sighting::Sighting;
 use crate::status;
@@ -28,7 +28,7 @@ const OTHERS: [&str; 7] = [
 pub fn run(options: &Destroy) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     status::expect_unserved(&directory)?;
-    exports::expect_no_disk(&directory.file.uuid.to_string())?;
+    host_disk::expect_no_disk(&directory.file.uuid.to_string())?;
     let files = files_of(&mut directory)?;
     if !options.yes && std::io::stdin().is_terminal() && !is_agreed(&options.dir, files.len())? {
         println!("nothing was changed");

@@ -182,7 +182,7 @@ pub fn name_of(sighting: &Sighting) -> Option<String> {
     let folder = sighting.path.parent()?;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let file = Directory::open(folder).ok()?.file;
-    (Some(file.uuid) == sighting.array()).then_some(file.export)
+    (Some(file.uuid) == sighting.array()).then(|| file.export.name().to_owned())
 }
 
 /// Returns the problems of a drive's superblocks, by themselves and beside those of the others.

@@ -1,125 +1,129 @@
-//! `zoneweave export`: exports of an array that are the kernel's and outlive its server: disks of this host (ublk), and volumes on the
-//! network on top of them (NVMe/TCP).
+//! `zoneweave export`: lists the exports of an array, adds one, or removes one; `array.toml` keeps them for the next server.
+//!
+//! NBD and the sockets of virtual machines are the server's. Disks of this host (ublk) and volumes on the network (NVMe/TCP) are the
+//! kernel's, and outlive it.
 
-mod nvme_tcp;
-
-use crate::cli::Export;
+use crate::cli::{BlockSizeChoice, Export};
 use crate::directory::Directory;
 use crate::exit::Exit;
-use crate::exports::mark;
-use crate::md;
-use anyhow::Result;
-use nvme_tcp::{Found, Wanted, carry_out, expect_target, find, name_of, steps, steps_of_removal};
+use crate::exports::host_disk::mark;
+use crate::exports::nvme_tcp::{
+    self, Found, carry_out, expect_target, find, name_of, standard, steps, steps_of_removal,
+};
+use crate::exports::served::ServedExport;
+use crate::exports::table::{ExportList, ExportTable};
+use crate::exports::wanted::{NO_DISK, block_size_of, hosts_of};
+use crate::md::description::{self, Description};
+use crate::replace::ask_at_until_done;
+use crate::status;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use server::ublk::{Control, ControlError, NVMET, State, Summary, node, stop_unless_used};
 use std::net::SocketAddr;
-use std::path::Path;
-use uuid::Uuid;
+use std::path::{Path, PathBuf};
 
-/// Exports of an array that are there.
-struct Exports {
-    uuid: String,
-    disks: Vec<Summary>,
-    network: Option<Found>,
-}
-
-/// Lists the exports of an array, makes one, or removes those of a kind.
+/// Lists exports, or changes one.
 pub fn run(options: &Export) -> Result<Exit> {
-    let uuid = uuid_of(&options.dir)?;
-    let mut control = match Control::open() {
-        // Without the driver there are no disks.
-        Err(ControlError::NoDriver) => None,
-        control => Some(control.map_err(|error| Exit::Failed.because(error))?),
-    };
-    let disks = control.as_mut().map(|control| control.marked(mark(&uuid))).transpose()?;
-    let uuid = standard(&uuid);
-    let network = find(Path::new(NVMET), &uuid);
-    let exports = Exports { uuid, disks: disks.unwrap_or_default(), network };
-    let is_network = options.nvme_tcp.is_some();
-    if options.remove && !options.ublk && !is_network {
-        return Err(Exit::Usage.error("--remove wants the kind of exports to remove: --ublk or --nvme-tcp"));
-    }
-    if is_network {
-        return network_of(exports, options);
-    }
-    if options.remove
-        && let Some(control) = &mut control
-    {
-        for disk in &exports.disks {
-            remove(control, disk, options.force)?;
+    let array = ExportedArray::open(&options.dir)?;
+    let before = Exports::of(&array)?;
+    let Some(table) = table_of(options)? else {
+        if options.remove {
+            let said =
+                "--remove wants what to remove: --nbd ADDRESS, --vhost-user PATH, --ublk or --nvme-tcp";
+            return Err(Exit::Usage.error(said));
         }
-    }
-    exports.print(options)
-}
-
-fn uuid_of(dir: &Path) -> Result<String> {
-    if md::description::is_in(dir) {
-        return Ok(md::description::Description::open(dir)?.uuid);
-    }
-    Ok(Directory::open(dir)?.file.uuid.to_string())
-}
-
-/// As others write UUIDs: that of an array of md has colons.
-fn standard(uuid: &str) -> String {
-    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).collect();
-    Uuid::try_parse(&digits).map_or_else(|_| uuid.to_owned(), |uuid| uuid.to_string())
-}
-
-/// Makes the export on the network, or removes it.
-fn network_of(exports: Exports, options: &Export) -> Result<Exit> {
-    let root = Path::new(NVMET);
-    let uuid = &exports.uuid;
+        return print(before.all(), "exports", options.json);
+    };
+    let is_its = |export: &Value| is_of(export, &table, &options.dir);
     if options.remove {
-        carry_out(&steps_of_removal(root, uuid), options.dry_run)?;
-        return if options.dry_run { Ok(Exit::Well) } else { exports.print(options) };
+        remove(&array, &before, &table, options)?;
+        let gone = before.all().into_iter().filter(is_its).collect();
+        return if options.dry_run { Ok(Exit::Well) } else { print(gone, "removed", options.json) };
     }
-    let Some(Some(address)) = options.nvme_tcp else {
-        return Err(Exit::Usage.error("--nvme-tcp wants an address to listen on, such as 192.0.2.5:4420"));
-    };
-    let hosts = hosts_of(options)?;
-    let Some(disk) = exports.disks.first() else {
-        return Err(Exit::Absent.error(
-            "the array is no disk of this host, on which the kernel's target stands: serve it with --ublk first",
-        ));
-    };
-    if !options.dry_run {
-        expect_target(root)?;
-    }
-    let device = node(disk.number);
-    carry_out(&steps(root, &Wanted { uuid, device: &device, address, hosts }), options.dry_run)?;
+    make(&array, &before, &table, options)?;
     if options.dry_run {
         return Ok(Exit::Well);
     }
-    let network = find(root, uuid);
-    if !options.json {
-        println!("{}", connect_line(uuid, address));
+    let made = Exports::of(&ExportedArray::open(&options.dir)?)?.all();
+    if let (ExportTable::NvmeTcp { address, .. }, false) = (&table, options.json) {
+        println!("{}", connect_line(&before.uuid, *address));
     }
-    Exports { network, ..exports }.print(options)
+    print(made.into_iter().filter(is_its).collect(), "exports", options.json)
 }
 
-fn connect_line(uuid: &str, address: SocketAddr) -> String {
-    format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), name_of(uuid))
+/// The export that the options name.
+fn table_of(options: &Export) -> Result<Option<ExportTable>> {
+    let block_size = block_size_of(options.block_size.unwrap_or(BlockSizeChoice::Whole));
+    if let Some(path) = &options.vhost_user {
+        let path = std::path::absolute(path).context("--vhost-user")?;
+        return Ok(Some(ExportTable::VhostUser { path, block_size }));
+    }
+    if options.ublk {
+        return Ok(Some(ExportTable::Ublk { block_size }));
+    }
+    if let Some(listen) = &options.nbd {
+        return Ok(Some(ExportTable::Nbd { name: None, listen: Some(listen.clone()) }));
+    }
+    let Some(address) = options.nvme_tcp else { return Ok(None) };
+    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    let Some(address) = address.or(options.remove.then_some(unspecified)) else {
+        return Err(Exit::Usage.error("--nvme-tcp wants an address to listen on, such as 192.0.2.5:4420"));
+    };
+    if !options.remove {
+        hosts_of(&options.allow_host, options.allow_any_host)?;
+    }
+    Ok(Some(ExportTable::NvmeTcp {
+        address,
+        hosts: options.allow_host.clone(),
+        any_host: options.allow_any_host,
+    }))
 }
 
-/// Hosts that may connect. Nobody may who is not named, unless that is said.
-fn hosts_of(options: &Export) -> Result<Option<&[String]>> {
-    if options.allow_any_host {
-        return Ok(None);
+/// Makes an export, now if the array is served, and writes it down.
+fn make(array: &ExportedArray, before: &Exports, table: &ExportTable, options: &Export) -> Result<()> {
+    if let ExportTable::NvmeTcp { address, hosts, any_host } = table {
+        let is_kept = array.list.0.iter().any(|own| matches!(own, ExportTable::Ublk { .. }));
+        let hosts = hosts_of(hosts, *any_host)?;
+        match before.disks.first() {
+            Some(disk) => {
+                let (root, device) = (Path::new(NVMET), node(disk.number));
+                if !options.dry_run {
+                    expect_target(root)?;
+                }
+                let (uuid, hosts) = (before.uuid.as_str(), hosts.as_deref());
+                let wanted = nvme_tcp::Wanted { uuid, device: &device, address: *address, hosts };
+                carry_out(&steps(root, &wanted), options.dry_run)?;
+            }
+            None if !is_kept || options.dry_run || before.served.is_some() => {
+                return Err(Exit::Absent.error(NO_DISK));
+            }
+            None => {}
+        }
     }
-    if options.allow_host.is_empty() {
-        return Err(Exit::Usage.error(
-            "name the hosts that may connect, with --allow-host NQN (a host's is in /etc/nvme/hostnqn), or --allow-any-host",
-        ));
-    }
-    match options.allow_host.iter().find(|host| !host.starts_with("nqn.") || host.contains('/')) {
-        Some(host) => Err(Exit::Usage.error(format!(
-            "--allow-host {host}: that is no NVMe qualified name, such as nqn.2014-08.org.nvmexpress:uuid:..."
-        ))),
-        None => Ok(Some(&options.allow_host)),
-    }
+    if options.dry_run { Ok(()) } else { array.change("export", table) }
 }
 
-fn remove(control: &mut Control, disk: &Summary, forced: bool) -> Result<()> {
+/// Removes an export, now if the array is served, and from what is written down.
+fn remove(array: &ExportedArray, before: &Exports, table: &ExportTable, options: &Export) -> Result<()> {
+    if let ExportTable::NvmeTcp { .. } = table {
+        carry_out(&steps_of_removal(Path::new(NVMET), &before.uuid), options.dry_run)?;
+    }
+    let ExportTable::Ublk { .. } = table else {
+        return if options.dry_run { Ok(()) } else { array.change("unexport", table) };
+    };
+    let Some(mut control) = open_control()? else { return array.change("unexport", table) };
+    for disk in before.disks.iter().filter(|disk| disk.state != State::Live) {
+        remove_orphan(&mut control, disk, options.force)?;
+    }
+    array.change("unexport", table)?;
+    for disk in control.marked(mark(&array.uuid))? {
+        remove_orphan(&mut control, &disk, options.force)?;
+    }
+    Ok(())
+}
+
+/// Removes a disk whose server is gone, or has let go of it.
+fn remove_orphan(control: &mut Control, disk: &Summary, forced: bool) -> Result<()> {
     let path = node(disk.number);
     if disk.state == State::Live {
         return Err(Exit::Busy.error(format!(
@@ -143,39 +147,104 @@ fn remove(control: &mut Control, disk: &Summary, forced: bool) -> Result<()> {
     Ok(control.remove(disk.number)?)
 }
 
+/// The interface of disks of this host; without the driver there is none.
+fn open_control() -> Result<Option<Control>> {
+    match Control::open() {
+        Err(ControlError::NoDriver) => Ok(None),
+        control => control.map(Some).map_err(|error| Exit::Failed.because(error)),
+    }
+}
+
+fn connect_line(uuid: &str, address: SocketAddr) -> String {
+    format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), name_of(uuid))
+}
+
+/// An array of either engine, as far as exports go.
+struct ExportedArray {
+    dir: PathBuf,
+    uuid: String,
+    list: ExportList,
+}
+
+impl ExportedArray {
+    fn open(dir: &Path) -> Result<ExportedArray> {
+        let (uuid, list) = if description::is_in(dir) {
+            let Description { uuid, export, .. } = Description::open(dir)?;
+            (uuid, export)
+        } else {
+            let file = Directory::open(dir)?.file;
+            (file.uuid.to_string(), file.export)
+        };
+        Ok(ExportedArray { dir: dir.to_owned(), uuid, list })
+    }
+
+    fn control_path(&self) -> PathBuf {
+        self.dir.join("control.sock")
+    }
+
+    /// Has the server make a change and write it down; without one it is written down here.
+    fn change(&self, verb: &str, table: &ExportTable) -> Result<()> {
+        let line = format!("{verb} {}", serde_json::to_string(table)?);
+        if ask_at_until_done::<()>(&self.control_path(), "array", &line)?.is_some() {
+            return Ok(());
+        }
+        let mut list = self.list.clone();
+        match verb {
+            "export" => list.put(&self.dir, table.clone()),
+            _ => list.take_away(&self.dir, table),
+        }
+        if list == self.list {
+            return Ok(());
+        }
+        if description::is_in(&self.dir) {
+            return Description::record_exports(&self.dir, &list);
+        }
+        let mut directory = Directory::open(&self.dir)?;
+        directory.file.export = list;
+        directory.save()
+    }
+}
+
+/// Exports of an array: those that are there, and those that come with its server.
+struct Exports {
+    uuid: String,
+    disks: Vec<Summary>,
+    network: Option<Found>,
+    /// Sockets of the server, if there is one.
+    served: Option<Vec<ServedExport>>,
+    dir: PathBuf,
+    list: ExportList,
+}
+
 impl Exports {
-    /// Those that the options name; all, if they name none.
-    fn print(&self, options: &Export) -> Result<Exit> {
-        let has_disks = options.ublk || options.nvme_tcp.is_none();
-        let has_network = options.nvme_tcp.is_some() || !options.ublk;
-        let disks = self.disks.iter().filter(|_| has_disks);
-        let network = self.network.iter().filter(|_| has_network);
-        if options.json {
-            let listed: Vec<Value> =
-                disks.map(json_of_disk).chain(network.map(|found| self.json_of_network(found))).collect();
-            let name = if options.remove { "removed" } else { "exports" };
-            println!("{}", json!({ name: listed }));
-            return Ok(Exit::Well);
+    fn of(array: &ExportedArray) -> Result<Exports> {
+        let mut control = open_control()?;
+        let disks = control.as_mut().map(|control| control.marked(mark(&array.uuid))).transpose()?;
+        let served = status::ask_at(&array.control_path(), "exports")?;
+        let served = served.map(|served| serde_json::from_str(&served)).transpose();
+        let uuid = standard(&array.uuid);
+        Ok(Exports {
+            disks: disks.unwrap_or_default(),
+            network: find(Path::new(NVMET), &uuid),
+            served: served.context("the server's answer")?,
+            uuid,
+            dir: array.dir.clone(),
+            list: array.list.clone(),
+        })
+    }
+
+    /// All of them, as JSON tells of them.
+    fn all(&self) -> Vec<Value> {
+        let served = self.served.iter().flatten().map(json_of_served);
+        let disks = self.disks.iter().map(json_of_disk);
+        let network = self.network.iter().map(|found| self.json_of_network(found));
+        let mut all: Vec<Value> = served.chain(disks).chain(network).collect();
+        for table in &self.list.0 {
+            if !all.iter().any(|export| is_of(export, table, &self.dir)) {
+                all.extend(json_of_absent(table, &self.dir));
+            }
         }
-        let disks = disks
-            .map(|disk| format!("ublk {} {} (process {})", node(disk.number), state_of(disk), disk.process));
-        let network = network.map(|found| {
-            let hosts = found.hosts.as_ref().map_or("any host".to_owned(), |hosts| hosts.join(", "));
-            format!(
-                "nvme-tcp {} {} of {} for {hosts}",
-                found.addresses.join(", "),
-                name_of(&self.uuid),
-                found.device
-            )
-        });
-        let lines: Vec<String> = disks.chain(network).collect();
-        for line in &lines {
-            println!("{}{line}", if options.remove { "removed " } else { "" });
-        }
-        if lines.is_empty() {
-            println!("no export that the kernel has");
-        }
-        Ok(Exit::Well)
+        all
     }
 
     fn json_of_network(&self, found: &Found) -> Value {
@@ -186,19 +255,103 @@ impl Exports {
             "addresses": found.addresses,
             "any_host": found.hosts.is_none(),
             "hosts": found.hosts.as_deref().unwrap_or_default(),
+            "state": "served",
         })
     }
 }
 
-fn json_of_disk(disk: &Summary) -> Value {
-    json!({ "kind": "ublk", "path": node(disk.number), "state": state_of(disk), "process": disk.process })
+fn json_of_served(export: &ServedExport) -> Value {
+    match export {
+        ServedExport::Nbd { listen } => json!({ "kind": "nbd", "path": listen, "state": "served" }),
+        ServedExport::VhostUser { path, block_size, connected } => json!({
+            "kind": "vhost-user",
+            "path": path,
+            "block_size": block_size,
+            "state": if *connected { "connected" } else { "served" },
+        }),
+    }
 }
 
-fn state_of(disk: &Summary) -> &'static str {
-    match disk.state {
+fn json_of_disk(disk: &Summary) -> Value {
+    let state = match disk.state {
         State::Dead => "stopped",
         State::Live => "served",
         State::Quiesced => "waiting",
         State::Other(_) => "unknown",
+    };
+    json!({ "kind": "ublk", "path": node(disk.number), "state": state, "process": disk.process })
+}
+
+/// An export that comes with the next server.
+fn json_of_absent(table: &ExportTable, dir: &Path) -> Option<Value> {
+    let state = "not served";
+    Some(match table {
+        ExportTable::Nbd { listen, .. } => {
+            json!({ "kind": "nbd", "path": listen.as_ref()?.to_string(), "state": state })
+        }
+        ExportTable::VhostUser { path, block_size } => json!({
+            "kind": "vhost-user",
+            "path": dir.join(path),
+            "block_size": block_size.bytes(),
+            "state": state,
+        }),
+        ExportTable::Ublk { .. } => json!({ "kind": "ublk", "state": state }),
+        ExportTable::NvmeTcp { address, hosts, any_host } => json!({
+            "kind": "nvme-tcp",
+            "addresses": [address.to_string()],
+            "any_host": any_host,
+            "hosts": hosts,
+            "state": state,
+        }),
+    })
+}
+
+/// True of an export in the place of a table.
+fn is_of(export: &Value, table: &ExportTable, dir: &Path) -> bool {
+    let is_at = |path: &str| export["path"] == path;
+    match (export["kind"].as_str(), table) {
+        (Some("nbd"), ExportTable::Nbd { listen: Some(listen), .. }) => is_at(&listen.to_string()),
+        (Some("vhost-user"), ExportTable::VhostUser { path, .. }) => {
+            std::path::absolute(dir.join(path)).is_ok_and(|path| path.to_str().is_some_and(is_at))
+        }
+        (Some("ublk"), ExportTable::Ublk { .. }) | (Some("nvme-tcp"), ExportTable::NvmeTcp { .. }) => true,
+        _ => false,
     }
+}
+
+fn print(exports: Vec<Value>, name: &str, is_json: bool) -> Result<Exit> {
+    if is_json {
+        println!("{}", json!({ name: exports }));
+        return Ok(Exit::Well);
+    }
+    for export in &exports {
+        println!("{}{}", if name == "removed" { "removed " } else { "" }, in_words(export));
+    }
+    if exports.is_empty() {
+        println!("{}", if name == "removed" { "there was none" } else { "no exports" });
+    }
+    Ok(Exit::Well)
+}
+
+fn in_words(export: &Value) -> String {
+    let text = |key: &str| export[key].as_str().unwrap_or_default().to_owned();
+    let list = |key: &str| {
+        let words = export[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let words = match export["kind"].as_str() {
+        Some("nvme-tcp") => {
+            let hosts = if export["any_host"] == true { "any host".to_owned() } else { list("hosts") };
+            let of = [text("nqn"), format!("of {}", text("path"))].join(" ");
+            let of = if export["nqn"].is_null() { String::new() } else { format!("{of} ") };
+            format!("nvme-tcp {} {of}for {hosts}: {}", list("addresses"), text("state"))
+        }
+        Some("ublk") => {
+            let process =
+                export["process"].as_i64().map_or(String::new(), |process| format!(" (process {process})"));
+            format!("ublk {} {}{process}", text("path"), text("state"))
+        }
+        kind => format!("{} {} {}", kind.unwrap_or_default(), text("path"), text("state")),
+    };
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,7 +10,9 @@ use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_watch::DriveWatch;
 use crate::exit::{self, Exit};
-use crate::exports;
+use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
+use crate::exports::table::ExportList;
+use crate::exports::wanted::Wanted;
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
@@ -38,8 +40,9 @@ use drive::emulated::Pace;
 use drive::timing::Profile;
 use lookout::Lookout;
 use returning::Returning;
+use server::config::DiskConfig;
 use server::listen::SOCKET_PATH_BYTES_MAX;
-use server::{ExportConfig, Listen, Listener, ServerConfig, Service, Stop, StopHandle, WallClock, control};
+use server::{ExportConfig, Listen, ServerConfig, Service, Stop, StopHandle, WallClock, control};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
@@ -106,28 +109,30 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let hosting = Hosting::new(profile)?.with_patience(options.drive_patience);
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
-    let (listener, control) = listen(&directory.path, options.listen.as_ref())?;
-    let guests = exports::listen(options)?;
-    let place = listener.place().clone();
+    let wanted = Wanted::of(&directory.path, options, &directory.file.export)?;
+    let control = control::bind(&directory.control_path())?;
+    let sockets = listen(&wanted)?;
     let tuning = tuning_of(options, directory.file.engine);
     let lookout = Lookout::new(directory.file.drive.len(), &drives.absent);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
     let size_bytes = volume.engine.blocks() * BLOCK_BYTES_U64;
     let on_devices = directory.file.drive.iter().all(DriveTable::is_device);
     let array = directory.file.uuid.to_string();
-    let disk = exports::attach(options, &array, size_bytes, on_devices)?;
+    let exported = Exported { dir: directory.path.clone(), array, size_bytes, on_devices };
+    let (exports, disk) = ServedExports::begin(exported, directory.file.export.clone(), &wanted, &sockets)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
     warn_of_missing_cores(options.cores);
-    let announced = announce(&place, &directory.file.export, size_bytes)?;
+    let announced = announce(sockets.nbd[0].place(), directory.file.export.name(), size_bytes)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
         drives.paces.iter().for_each(Pace::start);
     }
     let config = config_of(&directory, options);
-    let (listeners, wake_fds) = (vec![listener], drives.wake_fds);
-    let service = Service { listeners, guests, disk, control: Some(control), wake_fds, stop, clock };
+    let Sockets { nbd: listeners, guests } = sockets;
+    let (wake_fds, ports) = (drives.wake_fds, exports.ports());
+    let service = Service { listeners, guests, disk, control: Some(control), wake_fds, ports, stop, clock };
     let mut served = ServedArray {
         older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
@@ -147,10 +152,11 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         clocks: DriveClocks { paces: drives.paces, checked_at: clock.now() },
         directory,
         volume,
+        exports,
     };
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
-    exports::remove_stopped(options, &array);
+    served.exports.end();
     supervisor::say_stopping();
     if result.is_ok() {
         served.write_last_checkpoint(clock);
@@ -180,23 +186,16 @@ fn open_drives(directory: &mut Directory, degraded: bool, hosting: &Hosting) -> 
     Ok(drives)
 }
 
-/// Begins to listen for clients and for questions. Who comes before the array is mounted, waits.
-pub fn listen(dir: &Path, at: Option<&Listen>) -> Result<(Listener, Listener)> {
-    let listen = match at {
-        Some(listen) => listen.clone(),
-        None => Listen::Unix(std::path::absolute(dir.join("nbd.sock")).context("the array's directory")?),
-    };
-    let control = control::bind(&dir.join("control.sock"))?;
-    Ok((listen.bind()?, control))
+/// Names of a volume for NBD clients.
+pub fn names_of(list: &ExportList, description: &str) -> Vec<ExportConfig> {
+    let config = |name: &str| ExportConfig { name: name.to_owned(), description: description.to_owned() };
+    list.names().into_iter().map(config).collect()
 }
 
 fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
     ServerConfig {
-        exports: vec![ExportConfig {
-            name: directory.file.export.clone(),
-            description: format!("Zoneweave array {}", directory.file.uuid),
-        }],
-        disk: exports::disk(options, &directory.file.uuid.to_string()),
+        exports: names_of(&directory.file.export, &format!("Zoneweave array {}", directory.file.uuid)),
+        disk: DiskConfig { serial: serial_of(&directory.file.uuid.to_string()) },
         cores: options.cores,
         spin: if options.profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
         ..ServerConfig::default()
@@ -324,6 +323,14 @@ pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     Ok(lines)
 }
 
+fn not_a_question(line: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, `re-add N PATH`, `rebuild-rate MIB`, \
+         `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
+         `unexport JSON` or `stop`"
+    )
+}
+
 /// Counters that outlive the process.
 struct SavedCounters {
     lifetime: LifetimeCounters,
@@ -383,6 +390,7 @@ struct ServedArray {
     older_copies: Vec<OlderCopy>,
     /// Handle that ends the service when it is asked to.
     stop: StopHandle,
+    exports: ServedExports,
     progress: Progress,
     spares: Spares,
     damage: DamageWords,
@@ -465,10 +473,14 @@ impl ServedArray {
             }
             "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
             "re-add" => Ok(serde_json::to_string(&self.re_add(now, rest)?)?),
-            _ => anyhow::bail!(
-                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, `re-add N PATH`, \
-                 `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [PATH]`, `remove-spare PATH` or `stop`"
-            ),
+            _ => {
+                let (exports, directory) = (&mut self.exports, &mut self.directory);
+                let record = |list: &ExportList| {
+                    directory.file.export = list.clone();
+                    directory.save()
+                };
+                exports.answer(question, rest, record).unwrap_or_else(|| Err(not_a_question(line)))
+            }
         }
     }
 

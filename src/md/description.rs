@@ -1,6 +1,7 @@
 //! `array.toml` of an array in md's format: where its members are. What the array is, their superblocks say.
 
 use crate::exit::Exit;
+use crate::exports::table::ExportList;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -26,6 +27,9 @@ pub struct Description {
     format: Format,
     /// Array UUID in md's words.
     pub uuid: String,
+    /// Exports, and the name of the volume for NBD clients.
+    #[serde(default, skip_serializing_if = "is_standard")]
+    pub export: ExportList,
     /// Members in the order of their roles; those that are missing are left out.
     #[serde(default)]
     pub member: Vec<MemberTable>,
@@ -44,7 +48,7 @@ pub struct MemberTable {
 impl Description {
     /// Description of an array.
     pub fn new(uuid: String, member: Vec<MemberTable>) -> Description {
-        Description { version: VERSION, format: Format::Md, uuid, member }
+        Description { version: VERSION, format: Format::Md, uuid, export: ExportList::default(), member }
     }
 
     /// Paths of the members, from the directory of the array where they are not absolute.
@@ -73,6 +77,11 @@ impl Description {
         std::fs::File::open(dir).and_then(|directory| directory.sync_all()).context(FILE)
     }
 
+    /// Writes other exports into the description in a directory.
+    pub fn record_exports(dir: &Path, list: &ExportList) -> Result<()> {
+        Description { export: list.clone(), ..Description::open(dir)? }.save(dir)
+    }
+
     /// Reads the description in a directory.
     pub fn open(dir: &Path) -> Result<Description> {
         let path = dir.join(FILE);
@@ -80,14 +89,19 @@ impl Description {
             Exit::Absent.error(format!("{}: no description of an array: {error}", path.display()))
         })?;
         let found: Result<Description, _> = toml::from_str(&text);
-        let found =
-            found.map_err(|_| Exit::Failed.error(format!("{}: describes no array of md", path.display())))?;
+        let found = found.map_err(|error| {
+            Exit::Failed.error(format!("{}: describes no array of md: {error}", path.display()))
+        })?;
         if found.version != VERSION {
             let version = found.version;
             return Err(Exit::Failed.error(format!("{}: version {version}, not {VERSION}", path.display())));
         }
         Ok(found)
     }
+}
+
+fn is_standard(list: &ExportList) -> bool {
+    *list == ExportList::default()
 }
 
 /// True where `array.toml` describes an array of md, whatever else it says.

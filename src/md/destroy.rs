@@ -7,7 +7,7 @@ use super::target::Target;
 use crate::cli::Destroy;
 use crate::destroy::is_agreed;
 use crate::exit::Exit;
-use crate::exports;
+use crate::exports::host_disk;
 use crate::status::ask_at;
 use anyhow::{Context, Result};
 use block::md::member::Member;
@@ -25,7 +25,7 @@ pub fn run(options: &Destroy) -> Result<Exit> {
         let said = format!("{}: the array is being served; stop the server first", dir.display());
         return Err(Exit::Busy.error(said));
     }
-    exports::expect_no_disk(&description.uuid)?;
+    host_disk::expect_no_disk(&description.uuid)?;
     let targets = own_members(&description, dir)?;
     if !options.yes && std::io::stdin().is_terminal() && !is_agreed(dir, targets.len())? {
         println!("nothing was changed");

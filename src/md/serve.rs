@@ -9,8 +9,9 @@ use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
-use crate::exports;
-use crate::serve::{announce, listen};
+use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
+use crate::exports::wanted::Wanted;
+use crate::serve::{announce, names_of};
 use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
@@ -28,16 +29,14 @@ use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, refusal};
 use drive::Bell;
-use server::{ExportConfig, ServerConfig, Service, Stop, WallClock};
+use server::config::DiskConfig;
+use server::{ServerConfig, Service, Stop, WallClock, control};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Longest time that the clean mark may take when the service ends.
 const STOP_MAX: Nanos = Nanos(60_000_000_000);
-
-/// Name of the volume for clients.
-const EXPORT: &str = "zoneweave";
 
 /// Serves an array.
 pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
@@ -53,9 +52,9 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let assembly = array.judge()?;
     expect_served(&assembly, &array)?;
     expect_members(&assembly, &array, options.degraded)?;
-    let (listener, control) = listen(dir, options.listen.as_ref())?;
-    let guests = exports::listen(options)?;
-    let place = listener.place().clone();
+    let wanted = Wanted::of(dir, options, &description.export)?;
+    let control = control::bind(&dir.join("control.sock"))?;
+    let sockets = listen(&wanted)?;
     log::info!("the array {}", assembly.in_words());
     let identity = Identity::of(&assembly);
     let journal = journal_of(&assembly).map(|member| member.name.clone());
@@ -65,23 +64,22 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     say_recovered(&recovered);
     let volume = open_volume(array, recovered, &bell, options)?;
     let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
-    let disk = exports::attach(options, &description.uuid, size_bytes, true)?;
+    let exported =
+        Exported { dir: dir.to_owned(), array: description.uuid.clone(), size_bytes, on_devices: true };
+    let (exports, disk) = ServedExports::begin(exported, description.export.clone(), &wanted, &sockets)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let announced = announce(&place, EXPORT, size_bytes)?;
+    let announced = announce(sockets.nbd[0].place(), description.export.name(), size_bytes)?;
     let config = ServerConfig {
-        exports: vec![ExportConfig {
-            name: EXPORT.to_owned(),
-            description: format!("Linux md array {}", identity.array),
-        }],
-        disk: exports::disk(options, &identity.array),
+        exports: names_of(&description.export, &format!("Linux md array {}", identity.array)),
+        disk: DiskConfig { serial: serial_of(&identity.array) },
         cores: options.cores,
         ..ServerConfig::default()
     };
     let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
-    let service =
-        Service { listeners: vec![listener], guests, disk, control: Some(control), wake_fds, stop, clock };
+    let (Sockets { nbd: listeners, guests }, ports) = (sockets, exports.ports());
+    let service = Service { listeners, guests, disk, control: Some(control), wake_fds, ports, stop, clock };
     let missing = volume.engine.status().missing;
     let watch = Watch::new(options.drive_timeout, paths.len(), &missing, clock.now());
     let mut watch = if journal.is_some() { watch.with_journal() } else { watch };
@@ -95,10 +93,11 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         replacements,
         journal,
         stop: handle,
+        exports,
         sweep: SweepLog::default(),
     };
     let result = server::run(&config, service, &mut served);
-    exports::remove_stopped(options, &description.uuid);
+    served.exports.end();
     supervisor::say_stopping();
     let is_marked = stop_clean(&mut served.volume, clock);
     result?;

@@ -1,10 +1,13 @@
 //! A served array of md with what an operator may ask of it.
 
+use super::description::Description;
 use super::grow;
 use super::report::{Identity, Report};
 use super::scrub;
 use super::watch::Watch;
 use crate::exit::{self, Exit};
+use crate::exports::served::ServedExports;
+use crate::exports::table::ExportList;
 use crate::progress::Speed;
 use anyhow::{Context, Result};
 use array::inplace::scrub::ScrubState;
@@ -38,6 +41,8 @@ pub struct ServedMd {
     pub bell: Bell,
     /// Handle that ends the service when it is asked to.
     pub stop: StopHandle,
+    /// Its exports.
+    pub exports: ServedExports,
     /// Resync or scrub that goes on.
     pub sweep: SweepLog,
 }
@@ -117,10 +122,14 @@ impl ServedMd {
                 self.stop.request();
                 Ok(serde_json::json!({ "pid": std::process::id() }).to_string())
             }
-            _ => Err(Exit::Usage.error(format!(
+            _ => {
+                let dir = self.exports.dir().to_owned();
+                let record = |list: &ExportList| Description::record_exports(&dir, list);
+                self.exports.answer(question, rest, record).unwrap_or_else(|| Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
-            ))),
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop`, `exports`, `export JSON`, `unexport JSON` or `stop`"
+            ))))
+            }
         }
     }
 

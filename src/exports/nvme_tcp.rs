@@ -10,17 +10,32 @@
 //!
 //! All of it is the kernel's and outlives us: what is there is looked at anew each time, and repeating a command changes nothing.
 
-use crate::exit::Exit;
+use super::host_disk::{mark, open_control};
+use super::wanted::NetworkExport;
+use crate::exit::{Exit, in_words};
 use anyhow::{Context, Result};
+use server::ublk::{NVMET, State, node};
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Qualified name of an array: that of its UUID (NVMe base specification 2.0, section 4.5).
 pub fn name_of(uuid: &str) -> String {
     format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}")
+}
+
+/// Longest time for which a disk is waited for.
+const DISK_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// As others write UUIDs: that of an array of md has colons.
+pub fn standard(uuid: &str) -> String {
+    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).collect();
+    Uuid::try_parse(&digits).map_or_else(|_| uuid.to_owned(), |uuid| uuid.to_string())
 }
 
 /// An export to be made.
@@ -106,6 +121,43 @@ pub fn carry_out(steps: &[Step], is_dry_run: bool) -> Result<()> {
             step.carry_out()?;
         }
     }
+    Ok(())
+}
+
+/// Puts the volume on the network as soon as this process serves its disk, in a thread of its own. The server goes on when that fails.
+pub fn make_when_disk_is_there(array: String, network: NetworkExport) -> Result<()> {
+    expect_target(Path::new(NVMET))?;
+    let make = move || {
+        if let Err(error) = await_disk(&array).and_then(|device| make(&array, &device, &network)) {
+            log::error!("nvme-tcp: the volume is not on the network: {}", in_words(&error));
+        }
+    };
+    std::thread::Builder::new().name("nvme-tcp".to_owned()).spawn(make).context("a thread for nvme-tcp")?;
+    Ok(())
+}
+
+fn await_disk(array: &str) -> Result<String> {
+    let began = Instant::now();
+    let mut control = open_control()?;
+    loop {
+        let disks = control.marked(mark(array))?;
+        let is_own = |process: i32| u32::try_from(process).is_ok_and(|process| process == std::process::id());
+        if let Some(disk) = disks.iter().find(|disk| disk.state == State::Live && is_own(disk.process)) {
+            return Ok(node(disk.number));
+        }
+        if began.elapsed() >= DISK_MAX {
+            return Err(Exit::Failed.error("the disk of this host did not come"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn make(array: &str, device: &str, network: &NetworkExport) -> Result<()> {
+    let (root, uuid) = (Path::new(NVMET), standard(array));
+    let hosts = network.hosts.as_deref();
+    let wanted = Wanted { uuid: &uuid, device, address: network.address, hosts };
+    carry_out(&steps(root, &wanted), false)?;
+    log::info!("nvme-tcp: {device} is on the network at {}", network.address);
     Ok(())
 }
 
