@@ -18,6 +18,7 @@ use crate::replace::ask_at_until_done;
 use crate::status;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use server::Listen;
 use server::ublk::{Control, ControlError, NVMET, State, Summary, node, stop_unless_used};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,13 @@ fn table_of(options: &Export) -> Result<Option<ExportTable>> {
         return Ok(Some(ExportTable::Ublk { block_size }));
     }
     if let Some(listen) = &options.nbd {
+        if let Listen::Tcp(address) = listen
+            && address.port() == 0
+        {
+            return Err(
+                Exit::Usage.error(format!("--nbd {listen}: port 0 is another one each time; name one"))
+            );
+        }
         return Ok(Some(ExportTable::Nbd { name: None, listen: Some(listen.clone()) }));
     }
     let Some(address) = options.nvme_tcp else { return Ok(None) };
