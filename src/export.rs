@@ -70,7 +70,11 @@ fn table_of(options: &Export) -> Result<Option<ExportTable>> {
                 Exit::Usage.error(format!("--nbd {listen}: port 0 is another one each time; name one"))
             );
         }
-        return Ok(Some(ExportTable::Nbd { name: None, listen: Some(listen.clone()) }));
+        let listen = match listen {
+            Listen::Unix(path) => Listen::Unix(std::path::absolute(path).context("--nbd")?),
+            place @ Listen::Tcp(_) => place.clone(),
+        };
+        return Ok(Some(ExportTable::Nbd { name: None, listen: Some(listen.to_string()) }));
     }
     let Some(address) = options.nvme_tcp else { return Ok(None) };
     let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
@@ -295,7 +299,7 @@ fn json_of_absent(table: &ExportTable, dir: &Path) -> Option<Value> {
     let state = "not served";
     Some(match table {
         ExportTable::Nbd { listen, .. } => {
-            json!({ "kind": "nbd", "path": listen.as_ref()?.to_string(), "state": state })
+            json!({ "kind": "nbd", "path": listen.as_ref()?, "state": state })
         }
         ExportTable::VhostUser { path, block_size } => json!({
             "kind": "vhost-user",
@@ -318,7 +322,7 @@ fn json_of_absent(table: &ExportTable, dir: &Path) -> Option<Value> {
 fn is_of(export: &Value, table: &ExportTable, dir: &Path) -> bool {
     let is_at = |path: &str| export["path"] == path;
     match (export["kind"].as_str(), table) {
-        (Some("nbd"), ExportTable::Nbd { listen: Some(listen), .. }) => is_at(&listen.to_string()),
+        (Some("nbd"), ExportTable::Nbd { listen: Some(listen), .. }) => is_at(listen),
         (Some("vhost-user"), ExportTable::VhostUser { path, .. }) => {
             std::path::absolute(dir.join(path)).is_ok_and(|path| path.to_str().is_some_and(is_at))
         }

@@ -86,12 +86,14 @@ fn serve(dir: &Path, options: &[&str]) -> Server {
     server
 }
 
+/// Exports that are the kernel's, with places there.
 #[track_caller]
 fn exports(dir: &Path) -> Vec<Value> {
     let listed = ask(&["export", text(dir), "--json"]);
     assert_eq!(listed.code(), Some(0), "{listed}");
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    listed["exports"].as_array().unwrap().clone()
+    let exports = listed["exports"].as_array().unwrap().iter();
+    exports.filter(|export| export["kind"] != "nbd" && export["path"].is_string()).cloned().collect()
 }
 
 #[track_caller]
@@ -153,7 +155,7 @@ fn outlive() {
     assert_eq!(exports(&dir)[0]["state"], "waiting");
     refused(&["export", text(&dir), "--ublk", "--remove"], 5, "in use");
     let server = serve(&dir, &[]);
-    refused(&["export", text(&dir), "--ublk", "--remove"], 5, "is served by process");
+    refused(&["export", text(&dir), "--ublk", "--remove"], 5, "stays: it is in use");
     let_run(Duration::from_secs(1));
     ends.store(true, Ordering::Relaxed);
     let count = writer.join().expect("no I/O error");
@@ -201,7 +203,7 @@ fn on_the_network() {
     let export = |options: &[&str]| ask(&[&["export", text(&dir)], options].concat());
     let address = ["--nvme-tcp", "127.0.0.1:4420"];
     let allowed = [&address[..], &["--allow-host", HOST]].concat();
-    refused(&[&["export", text(&dir)], &allowed[..]].concat(), 6, "--ublk first");
+    refused(&[&["export", text(&dir)], &allowed[..]].concat(), 6, "--ublk` first");
     let server = serve(&dir, &[]);
     refused(&[&["export", text(&dir)], &address[..]].concat(), 2, "--allow-host NQN");
     refused(
@@ -261,6 +263,29 @@ fn on_the_network() {
     server.stop();
     assert!(exports(&dir).is_empty(), "{:?}", exports(&dir));
     println!("- nothing of it is left");
+    by_the_server(&dir, &name);
+}
+
+/// As after a restart of the machine: the server makes all of it by what is written down.
+fn by_the_server(dir: &Path, name: &str) {
+    let export = |options: &[&str]| ask(&[&["export", text(dir)], options].concat());
+    for options in [&["--ublk"][..], &["--nvme-tcp", "127.0.0.1:4420", "--allow-any-host"]] {
+        let written = export(options);
+        assert!(written.code() == Some(0) && written.stdout.contains("not served"), "{written}");
+    }
+    let server = Server::serve(dir);
+    assert!(until(SOON, || exports(dir).len() == 2), "{:?}\n{}", exports(dir), server.log());
+    assert_eq!(exports(dir)[1]["any_host"], true);
+    assert!(until(SOON, || connect(name, "nqn.2014-08.org.nvmexpress:uuid:another")), "{}", server.log());
+    refused(&["export", text(dir), "--ublk", "--remove"], 5, "--nvme-tcp --remove` first");
+    shell("for host in /sys/class/nvme/nvme*; do echo 1 > $host/delete_controller; done");
+    for options in [["--nvme-tcp", "--remove"], ["--ublk", "--remove"]] {
+        let removed = export(&options);
+        assert!(removed.code() == Some(0) && removed.stdout.contains("removed"), "{removed}");
+    }
+    assert!(exports(dir).is_empty(), "{:?}", exports(dir));
+    server.stop();
+    println!("- the next server made it anew");
 }
 
 /// Ticks for which processors were busy.
@@ -350,6 +375,37 @@ fn come_and_go() {
     assert!(found[..wanted.len()] == wanted[..]);
     server.stop();
     assert!(!Path::new(DISK).exists());
-    assert_clean(&dir);
     println!("- blocks of 512 bytes");
+    in_service(&dir, &data);
+    assert_clean(&dir);
+}
+
+/// The disk comes and goes while the array is served.
+fn in_service(dir: &Path, data: &[u8]) {
+    let make = ["export", text(dir), "--ublk"];
+    let remove = ["export", text(dir), "--ublk", "--remove"];
+    let server = Server::serve(dir);
+    for _ in 0..3 {
+        for _ in 0..2 {
+            let made = ask(&make);
+            assert!(made.code() == Some(0) && made.stdout.contains(DISK), "{made}\n{}", server.log());
+        }
+        refused(&[&make[..], &["--block-size", "512"]].concat(), 5, "blocks of 4096 bytes");
+        shell(&format!("dd if=/tmp/data of={DISK} bs=1M oflag=direct conv=fsync 2> /dev/null"));
+        let user = direct().open(DISK).unwrap();
+        refused(&remove, 5, "stays: it is in use");
+        shell(&format!("dd if={DISK} bs=1M count=16 iflag=direct 2> /dev/null | cmp - /tmp/data"));
+        drop(user);
+        let removed = ask(&remove);
+        assert!(removed.code() == Some(0) && removed.stdout.contains(DISK), "{removed}\n{}", server.log());
+        assert!(!Path::new(DISK).exists());
+        server.assert_holds(data);
+    }
+    ask(&make).expect("made");
+    server.kill_9();
+    let server = Server::serve(dir);
+    assert!(until(SOON, || exports(dir)[0]["state"] == "served"), "{:?}", exports(dir));
+    server.stop();
+    assert!(!Path::new(DISK).exists());
+    println!("- the disk came and went in service");
 }

@@ -3,13 +3,23 @@
 
 use fuzz::seed;
 use libfuzzer_sys::fuzz_target;
+use server::vhost::block::BlockSize;
 
 /// The file is part of the command, which is no library.
 #[allow(dead_code, reason = "only the parser is used")]
 #[path = "../../src/array_file.rs"]
 mod array_file;
 
+#[allow(dead_code, reason = "only the parser is used")]
+#[path = "../../src/exports/table.rs"]
+pub mod table;
+
+mod exports {
+    pub use crate::table;
+}
+
 use array_file::{ArrayFile, DriveKind, DriveTable, EngineTable, SchemeTable};
+use exports::table::{ExportList, ExportTable};
 
 fn seeds() {
     let drive = |index: u8| DriveTable {
@@ -18,10 +28,20 @@ fn seeds() {
         id: Some("wwn.0x5000c500a1b2c3d4".to_owned()).filter(|_| index != 2),
         uuid: uuid::Uuid::from_bytes([index; 16]),
     };
+    let tables = vec![
+        ExportTable::Nbd { name: Some("data".to_owned()), listen: Some("tcp:127.0.0.1:10809".to_owned()) },
+        ExportTable::VhostUser { path: "vm.sock".into(), block_size: BlockSize::Small },
+        ExportTable::Ublk { block_size: BlockSize::Whole },
+        ExportTable::NvmeTcp {
+            address: ([127, 0, 0, 1], 4420).into(),
+            hosts: vec!["nqn.2014-08.org.nvmexpress:uuid:host".to_owned()],
+            any_host: false,
+        },
+    ];
     let file = ArrayFile {
         version: 2,
         uuid: uuid::Uuid::from_bytes([7; 16]),
-        export: "zoneweave".to_owned(),
+        export: ExportList::default(),
         scheme: SchemeTable {
             level: "raid5".to_owned(),
             chunk: "4 KiB".to_owned(),
@@ -32,7 +52,9 @@ fn seeds() {
         drive: (0..3).map(drive).collect(),
         spare: vec![drive(9)],
     };
-    seed("array_toml", &[toml::to_string(&file).expect("a file of ours").into_bytes()]);
+    let more = ArrayFile { export: ExportList(tables), ..file.clone() };
+    let text = |file| toml::to_string(file).expect("a file of ours").into_bytes();
+    seed("array_toml", &[text(&file), text(&more)]);
 }
 
 fuzz_target!(init: seeds(), |data: &[u8]| {

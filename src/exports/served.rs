@@ -3,7 +3,7 @@
 use super::host_disk;
 use super::nvme_tcp;
 use super::table::{ExportList, ExportTable};
-use super::wanted::{NO_DISK, Wanted, hosts_of, socket_at};
+use super::wanted::{NO_DISK, Wanted, hosts_of, place_at, socket_at};
 use crate::exit::Exit;
 use crate::replace::Attempt;
 use anyhow::{Context, Result};
@@ -187,10 +187,11 @@ impl ServedExports {
     fn open(&mut self, table: &ExportTable) -> Result<Attempt<ExportList>> {
         match table {
             ExportTable::Nbd { listen: None, .. } => {}
-            ExportTable::Nbd { listen: Some(place), .. } => {
-                if !self.nbd.contains(place) {
-                    self.ports.open_clients(bind(place)?);
-                    self.nbd.push(place.clone());
+            ExportTable::Nbd { listen: Some(listen), .. } => {
+                let place = place_at(&self.array.dir, listen)?;
+                if !self.nbd.contains(&place) {
+                    self.ports.open_clients(bind(&place)?);
+                    self.nbd.push(place);
                 }
             }
             ExportTable::VhostUser { path, block_size } => self.open_guests(path, *block_size)?,
@@ -251,10 +252,11 @@ impl ServedExports {
     fn close(&mut self, table: &ExportTable) -> Result<Attempt<ExportList>> {
         match table {
             ExportTable::Nbd { listen: None, .. } | ExportTable::NvmeTcp { .. } => {}
-            ExportTable::Nbd { listen: Some(place), .. } => {
-                if self.nbd.contains(place) {
-                    self.ports.close(place);
-                    self.nbd.retain(|own| own != place);
+            ExportTable::Nbd { listen: Some(listen), .. } => {
+                let place = place_at(&self.array.dir, listen)?;
+                if self.nbd.contains(&place) {
+                    self.ports.close(&place);
+                    self.nbd.retain(|own| *own != place);
                 }
             }
             ExportTable::VhostUser { path, .. } => self.close_guests(path)?,

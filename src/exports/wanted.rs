@@ -5,6 +5,7 @@ use crate::cli::{BlockSizeChoice, ServiceOptions};
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use server::Listen;
+use server::listen::ListenParseError;
 use server::vhost::block::BlockSize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -71,8 +72,11 @@ impl Wanted {
     fn add(&mut self, dir: &Path, table: &ExportTable) -> Result<()> {
         match table {
             ExportTable::Nbd { listen, .. } => {
-                let more = listen.iter().filter(|place| !self.nbd.contains(place)).cloned();
-                self.nbd.extend(more.collect::<Vec<Listen>>());
+                let Some(listen) = listen else { return Ok(()) };
+                let place = place_at(dir, listen)?;
+                if !self.nbd.contains(&place) {
+                    self.nbd.push(place);
+                }
             }
             ExportTable::VhostUser { path, block_size } => {
                 let path = socket_at(dir, path)?;
@@ -95,6 +99,14 @@ impl Wanted {
 /// Why there is no volume on the network.
 pub const NO_DISK: &str = "nvme-tcp: the kernel's target stands on a disk of this host, and the array is none: \
                            `zoneweave export DIR --ublk` first, or kind = \"ublk\" in array.toml";
+
+/// Address of a table.
+pub fn place_at(dir: &Path, listen: &str) -> Result<Listen> {
+    Ok(match listen.parse().map_err(|error: ListenParseError| Exit::Usage.because(error))? {
+        Listen::Unix(path) => Listen::Unix(socket_at(dir, &path)?),
+        place @ Listen::Tcp(_) => place,
+    })
+}
 
 /// Path of the socket of a table.
 pub fn socket_at(dir: &Path, path: &Path) -> Result<PathBuf> {
@@ -149,7 +161,7 @@ mod tests {
 
     #[test]
     fn options_come_before_tables() {
-        let nbd = ExportTable::Nbd { name: None, listen: Some("tcp:127.0.0.1:1".parse().unwrap()) };
+        let nbd = ExportTable::Nbd { name: None, listen: Some("tcp:127.0.0.1:1".to_owned()) };
         let tables = vec![nbd, machine("vm.sock"), machine("/run/other.sock"), UBLK];
         let found = wanted(&["--vhost-user", "/srv/a/vm.sock", "--ublk"], tables.clone()).unwrap();
         let place = |text: &str| text.parse::<Listen>().unwrap();
@@ -174,6 +186,8 @@ mod tests {
         assert!(refused(vec![UBLK, network(&[], false)]).contains("any_host = true"));
         assert!(refused(vec![UBLK, network(&["nqn.a"], true)]).contains("leave one away"));
         assert!(refused(vec![UBLK, network(&["me"], false)]).contains("no NVMe qualified name"));
+        let nowhere = ExportTable::Nbd { name: None, listen: Some("127.0.0.1".to_owned()) };
+        assert!(refused(vec![nowhere]).contains("is not a place to listen"));
         let twice = wanted(&["--vhost-user", "a", "--vhost-user", "./a"], vec![]);
         assert!(twice.unwrap_err().to_string().contains("given twice"));
         let open = wanted(&[], vec![UBLK, network(&[], true)]).unwrap();
