@@ -59,7 +59,7 @@ pub enum Command {
     Assemble(Assemble),
     /// Remove an array that is not served, with all its data; asks first on a terminal
     Destroy(Destroy),
-    /// Show, make or take away exports that the kernel has: disks of this host (ublk), and NVMe/TCP on top of them
+    /// List the exports of an array, add one or take one away: NBD, virtual machines, this host (ublk), NVMe/TCP; array.toml keeps them
     Export(Export),
     /// Act on a drive of an array
     Drive {

@@ -337,7 +337,10 @@ fn print(exports: Vec<Value>, name: &str, is_json: bool) -> Result<Exit> {
         return Ok(Exit::Well);
     }
     for export in &exports {
-        println!("{}{}", if name == "removed" { "removed " } else { "" }, in_words(export));
+        match name {
+            "removed" => println!("removed {}", words_of(export)),
+            _ => println!("{}", in_words(export)),
+        }
     }
     if exports.is_empty() {
         println!("{}", if name == "removed" { "there was none" } else { "no exports" });
@@ -346,24 +349,22 @@ fn print(exports: Vec<Value>, name: &str, is_json: bool) -> Result<Exit> {
 }
 
 fn in_words(export: &Value) -> String {
+    let state = export["state"].as_str().unwrap_or_default();
+    let process = export["process"].as_i64().map_or(String::new(), |process| format!(" (process {process})"));
+    format!("{}: {state}{process}", words_of(export))
+}
+
+fn words_of(export: &Value) -> String {
     let text = |key: &str| export[key].as_str().unwrap_or_default().to_owned();
     let list = |key: &str| {
         let words = export[key].as_array().into_iter().flatten().filter_map(Value::as_str);
         words.collect::<Vec<_>>().join(", ")
     };
-    let words = match export["kind"].as_str() {
-        Some("nvme-tcp") => {
-            let hosts = if export["any_host"] == true { "any host".to_owned() } else { list("hosts") };
-            let of = [text("nqn"), format!("of {}", text("path"))].join(" ");
-            let of = if export["nqn"].is_null() { String::new() } else { format!("{of} ") };
-            format!("nvme-tcp {} {of}for {hosts}: {}", list("addresses"), text("state"))
-        }
-        Some("ublk") => {
-            let process =
-                export["process"].as_i64().map_or(String::new(), |process| format!(" (process {process})"));
-            format!("ublk {} {}{process}", text("path"), text("state"))
-        }
-        kind => format!("{} {} {}", kind.unwrap_or_default(), text("path"), text("state")),
-    };
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
+    if text("kind") != "nvme-tcp" {
+        return format!("{} {}", text("kind"), text("path")).trim_end().to_owned();
+    }
+    let hosts = if export["any_host"] == true { "any host".to_owned() } else { list("hosts") };
+    let of =
+        if export["nqn"].is_null() { String::new() } else { format!("{} of {} ", text("nqn"), text("path")) };
+    format!("nvme-tcp {} {of}for {hosts}", list("addresses"))
 }

@@ -20,9 +20,10 @@ pub fn open_control() -> Result<Control> {
 /// The disk of an array: that of the server before, or a new one. Nobody sees it before it is served. `on_devices` says that all
 /// drives are devices.
 pub fn attach(array: &str, size_bytes: u64, block_size: BlockSize, on_devices: bool) -> Result<Attached> {
+    let mut control = open_control()?;
     keep_out_of_reclaim(on_devices);
     let spec = Spec { mark: mark(array), size_bytes, block_size };
-    let attached = open_control()?.attach(&spec).map_err(|error| match error {
+    let attached = control.attach(&spec).map_err(|error| match error {
         ControlError::Served(..) => Exit::Busy.because(error),
         error => Exit::Failed.because(error),
     })?;
