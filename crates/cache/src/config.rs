@@ -5,6 +5,7 @@ use crate::ghost::Ghost;
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
 use crate::policy::{Eviction, Stream};
+use crate::share::Shares;
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::device::Geometry;
@@ -42,6 +43,8 @@ pub struct Options {
     pub endurance: Option<u64>,
     /// Longest time to live of objects in each group, in milliseconds; zero is no group.
     pub ttl_groups: [u64; Stream::GROUPS.len()],
+    /// Namespaces that have a part of the cache for themselves.
+    pub shares: Shares,
     /// Bits of a tag; 12 but in tests.
     pub tag_bits: u32,
     /// Longest value that is stored, where drives allow it.
@@ -62,6 +65,7 @@ impl Default for Options {
             endurance: None,
             object_mean: 1024,
             ttl_groups: TTL_GROUPS,
+            shares: Shares::default(),
             tag_bits: TAG_BITS_MAX,
             object_max,
             batch_pages: 64,
@@ -124,6 +128,24 @@ impl Options {
         let all = Stream::GROUPS.iter().zip(self.ttl_groups);
         let mut fitting = all.filter(|(group, most)| groups.contains(group) && lives <= *most && *most > 0);
         fitting.next().map_or(Stream::Young, |(group, _)| *group)
+    }
+
+    /// Streams that objects may go to: one of all, by its number.
+    #[must_use]
+    pub fn stream_at(&self, number: usize) -> Stream {
+        match Stream::COMMON.get(number) {
+            Some(stream) => *stream,
+            None => {
+                let share = self.shares.of_flash().nth(number - Stream::COMMON.len());
+                Stream::Share(share.expect("there are as many").namespace)
+            }
+        }
+    }
+
+    /// Count of streams that objects may go to.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        Stream::COMMON.len() + self.shares.of_flash().count()
     }
 
     fn buckets_wanted(&self, flash_bytes: u64) -> u64 {

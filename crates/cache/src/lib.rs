@@ -13,6 +13,7 @@ pub mod mount;
 pub mod policy;
 pub mod request;
 pub mod shard;
+pub mod share;
 pub mod status;
 pub mod volume;
 

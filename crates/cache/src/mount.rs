@@ -377,7 +377,7 @@ fn recover(
             scan.drop_data();
         }
         recovery.zones_dropped += scan.drop_what_cannot_be_judged();
-        drives.push(scan.drive(base, geometry, (shape, u64::from(epoch) << 40), log));
+        drives.push(scan.drive(base, (geometry, &options.shares), (shape, u64::from(epoch) << 40), log));
         base += pages(geometry);
     }
     let Decision { index, entries } = decide::decide(

@@ -9,6 +9,8 @@ mod lru;
 mod s3fifo;
 mod sieve;
 
+use crate::format::NAMESPACES;
+use crate::request::Namespace;
 use base::units::ZoneIndex;
 use std::fmt;
 use std::str::FromStr;
@@ -26,13 +28,22 @@ pub enum Stream {
     Hours,
     /// What expires within days: the third group.
     Days,
+    /// What a namespace stores that has zones of its own.
+    Share(Namespace),
 }
 
+/// Number on the media of the stream of namespace 0.
+const SHARES_FROM: u8 = 16;
+
 impl Stream {
-    /// All of them.
-    pub const ALL: [Stream; 5] = [Stream::Young, Stream::Main, Stream::Minutes, Stream::Hours, Stream::Days];
+    /// All but those of shares.
+    pub const COMMON: [Stream; 5] =
+        [Stream::Young, Stream::Main, Stream::Minutes, Stream::Hours, Stream::Days];
     /// Those of objects that expire soon, by their time to live.
     pub const GROUPS: [Stream; 3] = [Stream::Minutes, Stream::Hours, Stream::Days];
+
+    /// Places of all of them.
+    pub const PLACES: usize = Stream::COMMON.len() + NAMESPACES;
 
     /// Place among all.
     #[must_use]
@@ -43,7 +54,14 @@ impl Stream {
             Stream::Minutes => 2,
             Stream::Hours => 3,
             Stream::Days => 4,
+            Stream::Share(namespace) => Stream::COMMON.len() + usize::from(namespace.0),
         }
+    }
+
+    /// True of what a namespace has for itself.
+    #[must_use]
+    pub fn is_share(self) -> bool {
+        matches!(self, Stream::Share(_))
     }
 
     /// Number on the media.
@@ -55,6 +73,7 @@ impl Stream {
             Stream::Minutes => 3,
             Stream::Hours => 4,
             Stream::Days => 5,
+            Stream::Share(namespace) => SHARES_FROM + namespace.0,
         }
     }
 
@@ -62,7 +81,7 @@ impl Stream {
     #[must_use]
     pub fn next_longer(self) -> Option<Stream> {
         match self {
-            Stream::Young => None,
+            Stream::Young | Stream::Share(_) => None,
             Stream::Main | Stream::Days => Some(Stream::Young),
             Stream::Minutes => Some(Stream::Hours),
             Stream::Hours => Some(Stream::Days),
@@ -80,10 +99,16 @@ impl Stream {
         }
     }
 
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Stream> {
+        let shares = (0..).map(Namespace).take(NAMESPACES).map(Stream::Share);
+        Stream::COMMON.into_iter().chain(shares)
+    }
+
     /// The stream of a number on the media.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Stream> {
-        Stream::ALL.into_iter().find(|stream| stream.code() == code)
+        Stream::all().find(|stream| stream.code() == code)
     }
 }
 

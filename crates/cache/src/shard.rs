@@ -46,7 +46,7 @@ use eviction::Sweep;
 pub use expiries::Expiries;
 pub use joining::BayRefusal;
 pub use membership::{Membership, stamp_superblock};
-pub use memory::Memory;
+pub use memory::Copies;
 use operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
 use walk::Walks;
@@ -161,7 +161,7 @@ pub struct Shard {
     clocks: Clocks,
     clears: Clears,
     buffer: Buffer,
-    memory: Memory,
+    memory: Copies,
     gate: Gate,
     desk: Desk,
     walks: Walks,
@@ -209,7 +209,7 @@ impl Shard {
             clocks,
             clears,
             buffer: Buffer::default(),
-            memory: Memory::default(),
+            memory: Copies::new(&options.shares),
             gate,
             desk: Desk::default(),
             walks: Walks::default(),
@@ -392,7 +392,7 @@ impl Shard {
 
     /// The memory cache.
     #[must_use]
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &Copies {
         &self.memory
     }
 

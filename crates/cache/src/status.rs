@@ -1,7 +1,10 @@
 //! What a cache says of itself.
 
 use crate::admission::Admission;
+use crate::format::NAMESPACES;
 use crate::policy::{Eviction, Stream};
+use crate::request::Namespace;
+use crate::share::Share;
 use base::units::BLOCK_BYTES_U64;
 
 /// Counts since the mount.
@@ -61,9 +64,28 @@ pub struct Counters {
     pub damaged: u64,
     /// Drives that failed.
     pub drives_failed: u64,
+    /// By namespace.
+    pub namespaces: [NamespaceCounters; NAMESPACES],
+}
+
+/// Counts of a namespace since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceCounters {
+    /// Reads that found an object, wherever it was.
+    pub hits: u64,
+    /// Reads that found nothing.
+    pub misses: u64,
+    /// Objects stored.
+    pub stores: u64,
+    /// Zones of its own that were evicted.
+    pub zones_evicted: u64,
 }
 
 impl Counters {
+    pub(crate) fn of_mut(&mut self, namespace: Namespace) -> &mut NamespaceCounters {
+        &mut self.namespaces[usize::from(namespace.0)]
+    }
+
     /// All bytes written to drives.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
@@ -124,6 +146,23 @@ pub struct AdmissionStatus {
     pub held_bytes: u64,
 }
 
+/// Namespace of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceStatus {
+    /// Counts since the mount.
+    pub counters: NamespaceCounters,
+    /// Live objects, as far as known.
+    pub objects: u64,
+    /// Zones of its own with pages.
+    pub zones: usize,
+    /// Most zones of its own.
+    pub zones_max: usize,
+    /// Bytes of memory that copies take in its share.
+    pub copies_bytes: u64,
+    /// Its share, if it has one.
+    pub share: Option<Share>,
+}
+
 /// Status of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -149,6 +188,8 @@ pub struct Status {
     pub admission: AdmissionStatus,
     /// Zones of all drives.
     pub zones: ZoneCounts,
+    /// Namespaces, by their numbers.
+    pub namespaces: [NamespaceStatus; NAMESPACES],
     /// Bytes of zones with pages.
     pub flash_bytes: u64,
     /// Of these, bytes that objects take which have expired, about: never more than there are.

@@ -1,9 +1,10 @@
 //! A mounted cache: a shard and its drives.
 
+use crate::format::NAMESPACES;
 use crate::policy::Stream;
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
 use crate::shard::{BayRefusal, Effects, Shard, ZoneUse};
-use crate::status::{Recovery, Status, ZoneCounts};
+use crate::status::{NamespaceStatus, Recovery, Status, ZoneCounts};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::device::{Completion, Geometry, ZonedDevice};
@@ -147,6 +148,22 @@ impl CacheVolume {
         &self.shard
     }
 
+    fn namespaces(&self) -> [NamespaceStatus; NAMESPACES] {
+        std::array::from_fn(|place| {
+            let namespace = Namespace(u8::try_from(place).expect("few namespaces"));
+            let drives = || self.shard.drives().iter().filter(|drive| drive.up);
+            let zones_max = drives().filter_map(|drive| drive.share(namespace)).map(|own| own.zones_max);
+            NamespaceStatus {
+                counters: self.shard.counters().namespaces[place],
+                objects: self.shard.objects(namespace),
+                zones: drives().map(|drive| drive.zones_of(Stream::Share(namespace))).sum(),
+                zones_max: zones_max.sum(),
+                copies_bytes: self.shard.memory().share_bytes(namespace),
+                share: self.shard.options().shares.of(namespace).copied(),
+            }
+        })
+    }
+
     /// Status of the cache.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -168,6 +185,7 @@ impl CacheVolume {
             }
         }
         Status {
+            namespaces: self.namespaces(),
             counters: *self.shard.counters(),
             objects: (0..16).map(|namespace| self.shard.objects(Namespace(namespace))).sum(),
             index_bytes: self.shard.index().bytes(),

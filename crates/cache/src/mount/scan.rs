@@ -12,6 +12,7 @@ use crate::hash::{FullKey, Shape};
 use crate::policy::Stream;
 use crate::request::WallMillis;
 use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
+use crate::share::Shares;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
@@ -367,7 +368,7 @@ impl DriveScan {
     pub fn drive(
         &self,
         base: u32,
-        geometry: &Geometry,
+        (geometry, shares): (&Geometry, &Shares),
         (shape, mounted): (Shape, u64),
         log: LogPlace,
     ) -> Drive {
@@ -375,11 +376,13 @@ impl DriveScan {
             let found = (0..).map(ZoneIndex).zip(&self.zones).filter(|(_, zone)| chosen(zone));
             found.max_by_key(|(_, zone)| zone.birth)
         };
-        let open = Stream::ALL.map(|stream| {
+        let empty = Drive::empty(base, pages(geometry), geometry, shares);
+        let mut open = [None; Stream::PLACES];
+        for stream in Stream::all() {
             let is_data = |zone: &ZoneScan| matches!(zone.contents, Contents::Data(_));
             let last = newest(&|zone| is_data(zone) && zone.stream == stream.code());
-            last.filter(|(_, zone)| !zone.is_full).map(|(zone, _)| zone)
-        });
+            open[stream.place()] = last.filter(|(_, zone)| !zone.is_full).map(|(zone, _)| zone);
+        }
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();
         let mut zones = Vec::new();
@@ -419,7 +422,7 @@ impl DriveScan {
             ..Journal::default()
         };
         let zones_lost = self.zones_lost;
-        Drive { zones, open, journal, log, zones_lost, ..Drive::empty(base, pages(geometry), geometry) }
+        Drive { zones, open, journal, log, zones_lost, ..empty }
     }
 
     /// Says what a check found.

@@ -74,10 +74,14 @@ fn names_are_read_as_they_are_told() {
 
 #[test]
 fn streams_keep_their_numbers_on_the_media() {
-    let numbers = Stream::ALL.map(|stream| (stream.code(), Stream::from_code(stream.code()), stream.place()));
-    let [young, main, minutes, hours, days] = Stream::ALL.map(Some);
+    let numbers =
+        Stream::COMMON.map(|stream| (stream.code(), Stream::from_code(stream.code()), stream.place()));
+    let [young, main, minutes, hours, days] = Stream::COMMON.map(Some);
     assert_eq!(numbers, [(1, young, 0), (2, main, 1), (3, minutes, 2), (4, hours, 3), (5, days, 4)]);
-    assert_eq!((Stream::from_code(0), Stream::from_code(6)), (None, None));
+    let share = |number| Some(Stream::Share(Namespace(number)));
+    assert_eq!([16, 31].map(Stream::from_code), [share(0), share(15)]);
+    assert_eq!([0, 6, 15, 32].map(Stream::from_code), [None; 4]);
+    assert_eq!([0, 15].map(|number| Stream::Share(Namespace(number)).place()), [5, Stream::PLACES - 1]);
 }
 
 #[test]

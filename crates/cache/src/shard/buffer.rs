@@ -75,7 +75,7 @@ pub struct Batch {
 pub struct Buffer {
     records: Slab<Record>,
     /// By stream.
-    filling: [Filling; Stream::ALL.len()],
+    filling: [Filling; Stream::PLACES],
     bytes: u64,
     /// Of these, bytes of what is written anew.
     again_bytes: u64,
@@ -171,7 +171,7 @@ impl Buffer {
 
     /// Times at which the oldest record of each stream leaves.
     pub fn deadlines(&self) -> impl Iterator<Item = Instant> {
-        Stream::ALL.into_iter().filter_map(|stream| self.deadline_of(stream))
+        self.filling.iter().filter_map(|filling| filling.first_at).map(|first| first + PAGE_WAIT)
     }
 
     /// Time at which the oldest record of a stream leaves.

@@ -13,7 +13,8 @@ use zone::device::Geometry;
 
 use crate::format::journal::Entry;
 use crate::hash::{Ident, Shape};
-use crate::request::WallMillis;
+use crate::request::{Namespace, WallMillis};
+use crate::share::{OwnShare, Shares};
 
 /// A drive has so many zones for each that is open beside the young one.
 const ZONES_FOR_OPEN_ONE: u32 = 5;
@@ -215,7 +216,9 @@ pub struct Drive {
     /// Its zones.
     pub zones: Vec<Zone>,
     /// The zones that take pages, by stream.
-    pub open: [Option<ZoneIndex>; Stream::ALL.len()],
+    pub open: [Option<ZoneIndex>; Stream::PLACES],
+    /// Zones of namespaces for themselves.
+    pub shares: Vec<OwnShare>,
     /// Most open zones of pages beside the young one, and zones that are being finished: none, where the drive allows no more active
     /// zones than are needed; one is for main objects, others for groups.
     pub others_max: usize,
@@ -249,7 +252,8 @@ impl Drive {
             base,
             span,
             zones: vec![Zone::new(ZoneUse::Kept)],
-            open: [None; Stream::ALL.len()],
+            open: [None; Stream::PLACES],
+            shares: Vec::new(),
             others_max: 0,
             over_at: WallMillis(0),
             finishing: 0,
@@ -264,7 +268,8 @@ impl Drive {
 
     /// An empty drive in a place of so many pages.
     #[must_use]
-    pub fn empty(base: u32, span: u32, geometry: &Geometry) -> Drive {
+    pub fn empty(base: u32, span: u32, geometry: &Geometry, shares: &Shares) -> Drive {
+        let shares = shares.on(geometry);
         let used = |zone| if zone < SUPERBLOCK_ZONES { ZoneUse::Kept } else { ZoneUse::Free };
         Drive {
             up: true,
@@ -272,7 +277,8 @@ impl Drive {
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
             zones: (0..geometry.zones).map(|zone| Zone::new(used(zone))).collect(),
-            others_max: others_max(geometry),
+            others_max: others_max(geometry, shares.len()),
+            shares,
             ..Drive::absent(base, span)
         }
     }
@@ -314,9 +320,9 @@ impl Drive {
         self.free_zones().saturating_sub(self.journal_share())
     }
 
-    /// Full zones, oldest first, as policies see them.
+    /// Full zones of some streams, oldest first, as policies see them.
     #[must_use]
-    pub fn candidates(&self) -> Vec<Candidate> {
+    pub fn candidates(&self, chosen: impl Fn(Stream) -> bool) -> Vec<Candidate> {
         let full = (0..).zip(&self.zones).filter(|(_, zone)| zone.used == ZoneUse::Full);
         let candidate = |(index, zone): (u32, &Zone)| Candidate {
             zone: ZoneIndex(index),
@@ -326,7 +332,7 @@ impl Drive {
             hits: zone.hits,
             last_hit: zone.last_hit,
         };
-        let mut candidates: Vec<Candidate> = full.map(candidate).collect();
+        let mut candidates: Vec<Candidate> = full.map(candidate).filter(|zone| chosen(zone.stream)).collect();
         candidates.sort_by_key(|zone| zone.birth);
         candidates
     }
@@ -335,9 +341,36 @@ impl Drive {
     /// an active zone while others are being ended.
     #[must_use]
     pub fn may_open_other(&self) -> bool {
-        let young = Stream::Young.place();
-        let others = self.open.iter().enumerate().filter(|(place, open)| *place != young && open.is_some());
-        self.data_share() > 1 && others.count() + (self.finishing as usize) < self.others_max
+        self.data_share() > 1 && self.others_open() + (self.finishing as usize) < self.others_max
+    }
+
+    /// Open zones of common streams, but for the young one.
+    fn others_open(&self) -> usize {
+        let others = Stream::COMMON.iter().filter(|stream| **stream != Stream::Young);
+        others.filter(|stream| self.open[stream.place()].is_some()).count()
+    }
+
+    /// The zones of a namespace for itself, if it has some here.
+    #[must_use]
+    pub fn share(&self, namespace: Namespace) -> Option<&OwnShare> {
+        self.shares.iter().find(|own| own.namespace == namespace)
+    }
+
+    /// Zones with pages of a stream that do not go yet.
+    #[must_use]
+    pub fn zones_of(&self, stream: Stream) -> usize {
+        let stays = |zone: &&Zone| matches!(zone.used, ZoneUse::Open | ZoneUse::Full);
+        self.zones.iter().filter(stays).filter(|zone| zone.stream == stream.code()).count()
+    }
+
+    /// True when a namespace may open one more zone of its share.
+    #[must_use]
+    pub fn may_open_share(&self, own: &OwnShare) -> bool {
+        let open = self.shares.iter().filter(|own| self.open[Stream::Share(own.namespace).place()].is_some());
+        let active = open.count() + self.others_open() + self.finishing as usize;
+        let has_active = active < self.others_max + self.shares.len();
+        let has_zones = self.zones_of(Stream::Share(own.namespace)) < own.zones_max;
+        self.data_share() > 0 && has_active && has_zones
     }
 
     /// Groups that have zones of their own: main objects come first.
@@ -404,10 +437,9 @@ impl Drive {
     }
 }
 
-/// Most open zones of pages beside the young one: as many as there are streams, if active zones suffice and they are a fifth of the
+/// Most open zones of pages beside the young one and those of shares: as many as there are streams, if active zones suffice and they are a fifth of the
 /// drive at most.
-fn others_max(geometry: &Geometry) -> usize {
-    let active =
-        active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN).min(geometry.zones / ZONES_FOR_OPEN_ONE);
-    (active as usize).min(Stream::ALL.len() - 1)
+fn others_max(geometry: &Geometry, shares: usize) -> usize {
+    let spare = (active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN) as usize).saturating_sub(shares);
+    spare.min((geometry.zones / ZONES_FOR_OPEN_ONE) as usize).min(Stream::COMMON.len() - 1)
 }

@@ -10,7 +10,7 @@ use super::{Effects, Purpose, Shard, command};
 use crate::ghost::Ghost;
 use crate::hash::Ident;
 use crate::index::PageNumber;
-use crate::policy::Stream;
+use crate::policy::{Eviction, Stream};
 use base::units::ZoneIndex;
 use zone::device::Op as DeviceOp;
 
@@ -65,7 +65,9 @@ impl Shard {
         if !self.drives[drive].up {
             return;
         }
+        self.close_strays(drive, effects);
         self.pick_expired(drive);
+        self.pick_of_shares(drive);
         self.pick_victims(drive);
         for zone in (0..).map(ZoneIndex).take(self.drives[drive].zones.len()) {
             if self.is_drained(drive, zone) {
@@ -118,6 +120,45 @@ impl Shard {
         }
     }
 
+    /// Closes zones of namespaces that had shares before this mount.
+    fn close_strays(&mut self, drive: usize, effects: &mut Effects) {
+        for stream in Stream::all().filter(|stream| stream.is_share()) {
+            let own = &self.drives[drive];
+            let Some(zone) = own.open[stream.place()] else { continue };
+            let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
+            if !is_written && own.shares.iter().all(|own| Stream::Share(own.namespace) != stream) {
+                self.close_zone(drive, zone, effects);
+            }
+        }
+    }
+
+    /// Picks a victim for each namespace that has as many zones of its own as it may: among these.
+    fn pick_of_shares(&mut self, drive: usize) {
+        for place in 0..self.drives[drive].shares.len() {
+            let own = &mut self.drives[drive];
+            let share = &own.shares[place];
+            let (stream, eviction) = (Stream::Share(share.namespace), share.eviction);
+            if own.zones_of(stream) < share.zones_max {
+                continue;
+            }
+            // One victim is collected at a time, and the next waits for that as long as there is room.
+            let has_room = own.open[stream.place()].is_some();
+            if own.collection.is_some() && own.has_time() && has_room {
+                continue;
+            }
+            let is_dead = |zone: &Zone| zone.used == ZoneUse::Full && zone.objects() == 0;
+            if let Some(dead) = own.oldest(|zone| zone.stream == stream.code() && is_dead(zone)) {
+                self.let_go(drive, dead);
+                continue;
+            }
+            let candidates = own.candidates(|other| other == stream);
+            let Some(choice) = eviction.choose(&candidates, own.shares[place].hand) else { continue };
+            own.shares[place].hand = own.zones[choice.victim.index()].birth;
+            self.spare(drive, &choice.spared);
+            self.let_go(drive, choice.victim);
+        }
+    }
+
     fn pick_victims(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
         let coming = own.free_zones() + own.count(ZoneUse::is_leaving);
@@ -154,23 +195,45 @@ impl Shard {
         if own.collection.is_some() && own.has_time() {
             return;
         }
-        let Some(choice) = self.options.eviction.choose(&own.candidates(), own.hand) else { return };
+        // Zones of shares go for their own namespaces, unless there is nothing else.
+        let common = own.candidates(|stream| !stream.is_share());
+        let candidates = if common.is_empty() { own.candidates(|_| true) } else { common };
+        let Some(choice) = self.options.eviction.choose(&candidates, own.hand) else { return };
         own.hand = own.zones[choice.victim.index()].birth;
-        for zone in &choice.spared {
-            own.zones[zone.index()].hits = 0;
-        }
-        self.counters.zones_spared += choice.spared.len() as u64;
+        self.spare(drive, &choice.spared);
         self.let_go(drive, choice.victim);
+    }
+
+    /// Zones that were passed over have to be hit again to be passed over again.
+    fn spare(&mut self, drive: usize, zones: &[ZoneIndex]) {
+        for zone in zones {
+            self.drives[drive].zones[zone.index()].hits = 0;
+        }
+        self.counters.zones_spared += zones.len() as u64;
+    }
+
+    /// The policy by which a zone goes.
+    fn policy_of(&self, drive: usize, zone: ZoneIndex) -> Eviction {
+        let own = &self.drives[drive];
+        let share = match Stream::from_code(own.zones[zone.index()].stream) {
+            Some(Stream::Share(namespace)) => own.share(namespace),
+            _ => None,
+        };
+        share.map_or(self.options.eviction, |share| share.eviction)
     }
 
     /// A zone goes: at once, or when what was hit of it is collected.
     fn let_go(&mut self, drive: usize, zone: ZoneIndex) {
+        let reinserts = self.policy_of(drive, zone).reinserts() && self.options.reinsert_percent > 0;
         let own = &mut self.drives[drive];
         let found = &mut own.zones[zone.index()];
         assert!(found.is_readable(), "only zones of data are evicted");
         // One that is collected already was counted when that began.
-        self.counters.zones_evicted += u64::from(found.used != ZoneUse::Collecting);
-        let reinserts = self.options.eviction.reinserts() && self.options.reinsert_percent > 0;
+        let is_new = u64::from(found.used != ZoneUse::Collecting);
+        self.counters.zones_evicted += is_new;
+        if let Some(Stream::Share(namespace)) = Stream::from_code(found.stream) {
+            self.counters.of_mut(namespace).zones_evicted += is_new;
+        }
         let has_hits = found.used != ZoneUse::Collecting && found.hits > 0;
         let collects = reinserts && has_hits && own.collection.is_none() && own.has_time();
         let found = &mut own.zones[zone.index()];

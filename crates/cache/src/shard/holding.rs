@@ -50,6 +50,7 @@ impl Shard {
     /// An object was found in buffers. One that is held is worth flash when a client reads it, if there is room on the way.
     pub(super) fn note_buffer_hit(&mut self, number: u32) {
         let Operation { key, task, .. } = self.desk.operations.get(number);
+        self.counters.of_mut(key.namespace()).hits += 1;
         if !self.buffer.is_held(key) {
             self.counters.hits_buffer += 1;
             return;

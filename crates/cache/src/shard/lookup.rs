@@ -63,6 +63,7 @@ impl Shard {
         if let Some(object) = self.remember(ident, &key) {
             self.desk.operations.get_mut(number).stage = Stage::Looked { found: Some(object), certain: true };
             self.counters.hits_memory += 1;
+            self.counters.of_mut(key.namespace()).hits += 1;
             return self.desk.ready.push_back(number);
         }
         let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
@@ -129,6 +130,8 @@ impl Shard {
         match verdict {
             Verdict::Found(object) => {
                 self.counters.hits_flash += 1;
+                let namespace = self.desk.operations.get(number).key.namespace();
+                self.counters.of_mut(namespace).hits += 1;
                 self.keep_if_warm(number, reading.page, &object);
                 let operation = self.desk.operations.get_mut(number);
                 operation.stage = Stage::Looked { found: Some(object), certain: true };

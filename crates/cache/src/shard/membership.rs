@@ -253,7 +253,7 @@ impl Shard {
             return;
         }
         self.drives[drive].up = false;
-        self.drives[drive].open = [None; Stream::ALL.len()];
+        self.drives[drive].open = [None; Stream::PLACES];
         self.drives[drive].collection = None;
         self.counters.drives_failed += 1;
         let version = self.membership.change();

@@ -13,6 +13,7 @@ use super::Shard;
 use crate::hash::{FullKey, Ident};
 use crate::index::PageNumber;
 use crate::request::{Namespace, Object};
+use crate::share::{Share, Shares};
 use base::slab::Slab;
 use std::collections::BTreeSet;
 
@@ -182,15 +183,116 @@ impl Memory {
     }
 }
 
+/// Copies of all namespaces: those with a share of memory have a queue of their own, which takes no more.
+#[derive(Debug, Default)]
+pub struct Copies {
+    common: Memory,
+    own: Vec<OwnMemory>,
+}
+
+/// Copies of a namespace.
+#[derive(Debug)]
+struct OwnMemory {
+    namespace: Namespace,
+    percent: u32,
+    memory: Memory,
+}
+
+impl Copies {
+    /// None yet.
+    pub fn new(shares: &Shares) -> Copies {
+        let of_memory = shares.all().filter(|share| share.memory_percent > 0);
+        let own = |share: &Share| OwnMemory {
+            namespace: share.namespace,
+            percent: share.memory_percent,
+            memory: Memory::default(),
+        };
+        Copies { common: Memory::default(), own: of_memory.map(own).collect() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Memory> {
+        self.own.iter().map(|own| &own.memory).chain([&self.common])
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Memory> {
+        self.own.iter_mut().map(|own| &mut own.memory).chain([&mut self.common])
+    }
+
+    fn of(&self, namespace: Namespace) -> &Memory {
+        let own = self.own.iter().find(|own| own.namespace == namespace);
+        own.map_or(&self.common, |own| &own.memory)
+    }
+
+    fn of_mut(&mut self, namespace: Namespace) -> &mut Memory {
+        let own = self.own.iter_mut().find(|own| own.namespace == namespace);
+        own.map_or(&mut self.common, |own| &mut own.memory)
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.all().map(Memory::bytes).sum()
+    }
+
+    /// Bytes in the share of a namespace; 0 without one.
+    #[must_use]
+    pub fn share_bytes(&self, namespace: Namespace) -> u64 {
+        let own = self.own.iter().find(|own| own.namespace == namespace);
+        own.map_or(0, |own| own.memory.bytes())
+    }
+
+    /// Copies that there are, those of zones that are gone included.
+    pub fn objects(&self) -> usize {
+        self.all().map(Memory::objects).sum()
+    }
+
+    /// All copies.
+    pub fn copies(&self) -> impl Iterator<Item = &Copied> {
+        self.all().flat_map(Memory::copies)
+    }
+
+    /// Drops all copies of an ident, which keys of several namespaces may have.
+    pub fn drop_ident(&mut self, ident: Ident) {
+        self.all_mut().for_each(|memory| memory.drop_ident(ident));
+    }
+
+    /// Drops all copies of namespaces that are chosen.
+    pub fn drop_all(&mut self, chosen: impl Fn(Namespace) -> bool + Copy) {
+        self.all_mut().for_each(|memory| memory.drop_all(chosen));
+    }
+
+    /// Bytes that copies of a namespace may take, of so many for all.
+    fn limit_of(&self, namespace: Namespace, limit: u64) -> u64 {
+        let own = self.own.iter().find(|own| own.namespace == namespace);
+        own.map_or(limit, |own| part(limit, own.percent))
+    }
+
+    /// Drops copies until they take no more than so many bytes: those beyond the share of their namespace, then those without one.
+    pub fn shrink(&mut self, limit: u64) {
+        let mut left = limit;
+        for own in &mut self.own {
+            own.memory.shrink(part(limit, own.percent));
+            left = left.saturating_sub(own.memory.bytes());
+        }
+        self.common.shrink(left);
+    }
+}
+
+fn part(bytes: u64, percent: u32) -> u64 {
+    bytes / 100 * u64::from(percent)
+}
+
 impl Shard {
     /// The object of a key, when a copy of it is in memory that counts.
     pub(super) fn remember(&mut self, ident: Ident, key: &FullKey) -> Option<Object> {
-        let number = self.memory.find(ident, key)?;
-        if !self.counts(&self.memory.entries.get(number).copied) {
-            self.memory.remove(number);
+        let memory = self.memory.of(key.namespace());
+        let number = memory.find(ident, key)?;
+        let counts = self.counts(&memory.entries.get(number).copied);
+        let memory = self.memory.of_mut(key.namespace());
+        if !counts {
+            memory.remove(number);
             return None;
         }
-        let entry = self.memory.entries.get_mut(number);
+        let entry = memory.entries.get_mut(number);
         let (page, object) = (entry.copied.page, entry.copied.object.clone());
         // What is hit in memory is worth its flash.
         if !std::mem::replace(&mut entry.was_hit, true) {
@@ -210,12 +312,13 @@ impl Shard {
 
     /// Keeps a copy in memory, if it is not too large. One of the same object, which was written anew, makes place for it.
     pub(super) fn keep(&mut self, copied: Copied) {
-        if let Some(number) = self.memory.find(copied.ident, &copied.key) {
-            self.memory.remove(number);
+        let (limit, namespace) = (self.memory_limit(), copied.key.namespace());
+        let memory = self.memory.of_mut(namespace);
+        if let Some(number) = memory.find(copied.ident, &copied.key) {
+            memory.remove(number);
         }
-        let limit = self.memory_limit();
-        if copied.weight() <= limit / LARGEST_SHARE {
-            self.memory.put(copied);
+        if copied.weight() <= self.memory.limit_of(namespace, limit) / LARGEST_SHARE {
+            self.memory.of_mut(namespace).put(copied);
             self.memory.shrink(limit);
         }
     }

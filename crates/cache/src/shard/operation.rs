@@ -173,7 +173,10 @@ impl Shard {
                 if is_expired && !self.membership.is_frozen() {
                     return self.write(number, None, outcome, (now, effects));
                 }
-                self.counters.misses += u64::from(outcome == Outcome::Found(None));
+                let has_missed = u64::from(outcome == Outcome::Found(None));
+                let namespace = self.desk.operations.get(number).key.namespace();
+                self.counters.misses += has_missed;
+                self.counters.of_mut(namespace).misses += has_missed;
                 // What a lost drive or damage hides must not be there again, for it may have expired meanwhile.
                 if !certain && !self.membership.is_frozen() {
                     return self.wait(number, outcome, effects);
@@ -248,11 +251,13 @@ impl Shard {
             }
         }
         match object {
-            Some(object) => {
+            Some(mut object) => {
+                self.options.shares.limit(key.namespace(), self.clocks.wall, &mut object);
                 self.counters.stores += 1;
+                self.counters.of_mut(key.namespace()).stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 let (alive, page, again, held) = (true, None, None, None);
-                let stream = self.stream_of(ident, &object);
+                let stream = self.stream_of((&key, ident), &object);
                 self.admit(now, Record { key, hash, ident, object, alive, page, stream, again, held });
             }
             None => self.counters.removes += 1,

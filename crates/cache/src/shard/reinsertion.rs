@@ -288,7 +288,7 @@ impl Shard {
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let birth = own.zones[collection.zone.index()].birth;
         let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
-        let stream = Stream::Main;
+        let stream = self.share_of(&key).unwrap_or(Stream::Main);
         let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
         let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
         let is_written = self.buffer.get(&record.key).is_some();

@@ -9,7 +9,7 @@ use crate::format::header::Role;
 use crate::format::page::{Packer, PageWriter, Place};
 use crate::format::record;
 use crate::format::stamp::{Kind, Stamp};
-use crate::hash::Ident;
+use crate::hash::{FullKey, Ident};
 use crate::index::PageNumber;
 use crate::policy::Stream;
 use crate::request::Object;
@@ -50,15 +50,18 @@ impl Shard {
     }
 
     /// All streams, another one first each time: a drive has one batch in flight.
-    fn streams_in_turn(&self) -> [Stream; Stream::ALL.len()] {
-        let mut streams = Stream::ALL;
-        let first = self.counters.batches % streams.len() as u64;
-        streams.rotate_left(usize::try_from(first).expect("few streams"));
-        streams
+    fn streams_in_turn(&self) -> impl Iterator<Item = Stream> + use<> {
+        let (options, count) = (self.options, self.options.streams());
+        let first = usize::try_from(self.counters.batches % count as u64).expect("few streams");
+        (first..first + count).map(move |number| options.stream_at(number % count))
     }
 
-    /// The stream of an object that clients store. One that went with a young zone lately, and would be young again, has come twice.
-    pub(super) fn stream_of(&mut self, ident: Ident, object: &Object) -> Stream {
+    /// The stream of an object that clients store: that of its namespace, if it has zones of its own. One that went with a young zone lately,
+    /// and would be young again, has come twice.
+    pub(super) fn stream_of(&mut self, (key, ident): (&FullKey, Ident), object: &Object) -> Stream {
+        if let Some(share) = self.share_of(key) {
+            return share;
+        }
         let groups = self.drives.iter().filter(|drive| drive.up).map(Drive::groups).max().unwrap_or(0);
         let lives = object.expires.map(|at| at.0.saturating_sub(self.clocks.wall.0));
         let stream = lives.map_or(Stream::Young, |lives| self.options.stream_of(lives, groups));
@@ -67,6 +70,13 @@ impl Shard {
         }
         self.counters.recalled += 1;
         Stream::Main
+    }
+
+    /// The stream of a key whose namespace has zones of its own.
+    pub(super) fn share_of(&self, key: &FullKey) -> Option<Stream> {
+        let namespace = key.namespace();
+        let has_flash = self.options.shares.of_flash().any(|share| share.namespace == namespace);
+        has_flash.then_some(Stream::Share(namespace))
     }
 
     /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
@@ -260,6 +270,11 @@ impl Shard {
         }
         let has_room = match stream {
             Stream::Young => own.data_share() > 0,
+            Stream::Share(namespace) => match own.share(namespace) {
+                Some(share) => own.may_open_share(share),
+                // This drive has no room for shares: its objects go with all others.
+                None => return self.open_zone(drive, Stream::Young),
+            },
             _ => own.may_open_other(),
         };
         if !has_room {
@@ -278,7 +293,7 @@ impl Shard {
     }
 
     /// A zone takes no more: the next record is larger than its room.
-    fn close_zone(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
+    pub(super) fn close_zone(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let is_open = own.open.contains(&Some(zone));
         assert!(is_open && own.zones[zone.index()].end > 0, "an empty zone takes any record");

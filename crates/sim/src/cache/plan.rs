@@ -5,6 +5,8 @@ use crate::plan::{Latency, Tearing};
 use ::cache::Options;
 use ::cache::admission::Admission::{self, All, Auto, Second};
 use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
+use ::cache::request::Namespace;
+use ::cache::share::{Share, Shares};
 use base::random::Random;
 use zone::device::Geometry;
 
@@ -48,6 +50,8 @@ pub struct Plan {
     pub reinsert_percent: u32,
     /// Longest time to live of objects in each group, in milliseconds; zero is no group.
     pub ttl_groups: [u64; 3],
+    /// Namespaces that have a part of the cache for themselves.
+    pub shares: Shares,
     /// Active zones that a drive allows.
     pub active_zones: u32,
     /// What goes to flash.
@@ -91,9 +95,10 @@ impl Plan {
             // Little enough for a run of a second: of a day's, an hour's is kept.
             endurance: 1 << (18 + random.below(10)),
             ttl_groups: [0; 3],
+            shares: Shares::default(),
             active_zones: 6,
         };
-        plan.with_groups()
+        plan.with_groups().with_shares()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -106,6 +111,28 @@ impl Plan {
         let (active_zones, zones) = (5 + narrow(6), self.zones + narrow(14));
         let ttl_groups = [1 + random.below(8), 8 + random.below(8), 16 + random.below(30)];
         Plan { ttl_groups, active_zones, zones, ..self }
+    }
+
+    /// A third of the plans have shares for one or both of the namespaces that clients use, on drives that have the zones for them, or not quite.
+    /// Drawn from a stream of its own.
+    fn with_shares(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e77);
+        if random.chance(2, 3) {
+            return self;
+        }
+        let mut narrow = |limit: u64| u32::try_from(random.below(limit)).expect("a small number");
+        let mut share = |namespace| Share {
+            namespace: Namespace(namespace),
+            flash_percent: 5 + narrow(40),
+            memory_percent: [0, 20, 45][narrow(3) as usize],
+            eviction: [S3Fifo, S3Fifo, Sieve, Lru, Fifo][narrow(5) as usize],
+            ttl_max: None,
+        };
+        let all = [share(1), share(0)];
+        let count = 1 + narrow(2) as usize;
+        let shares = Shares::new(&all[..count]).expect("at most 90 %");
+        let (active_zones, zones) = (self.active_zones + narrow(4), self.zones + 4 + narrow(20));
+        Plan { shares, active_zones, zones, ..self }
     }
 
     /// Geometry of a drive.
@@ -153,6 +180,7 @@ impl Plan {
             endurance: Some(self.endurance),
             object_mean: self.object_mean,
             ttl_groups: self.ttl_groups,
+            shares: self.shares,
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,
             batch_pages: self.batch_pages,

@@ -4,6 +4,7 @@ use super::act::KEYS;
 use super::oracle::full_key;
 use super::world::World;
 use crate::tally::Failure;
+use ::cache::policy::Stream;
 use ::cache::request::Cache;
 use ::cache::shard::{Drive, ZoneUse};
 use base::units::ZoneIndex;
@@ -35,6 +36,15 @@ impl World {
                 return Err(Failure::new(format!(
                     "the journal of drive {number} has {zones} zones of {most}"
                 )));
+            }
+            for own in &drive.shares {
+                let (zones, most) = (drive.zones_of(Stream::Share(own.namespace)), own.zones_max);
+                if zones > most {
+                    let namespace = own.namespace.0;
+                    let said =
+                        format!("namespace {namespace} has {zones} zones of drive {number}, of {most} of its own");
+                    return Err(Failure::new(said));
+                }
             }
         }
         Ok(())

@@ -30,6 +30,7 @@ fn plan() -> Plan {
         endurance: 1 << 20,
         depth: 40,
         ttl_groups: [0; 3],
+        shares: ::cache::share::Shares::default(),
         active_zones: 6,
     }
 }
