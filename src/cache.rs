@@ -11,6 +11,7 @@ mod dump;
 mod errands;
 mod flush;
 mod memory;
+mod namespaces;
 mod offline;
 pub mod options;
 mod serve;

@@ -8,7 +8,7 @@ use base::units::BLOCK_BYTES_U64;
 use drive::emulated::{DriveProblem, EmulatedDrive};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use zone::device::ZonedDevice;
+use zone::device::{Geometry, ZonedDevice};
 
 /// Longest wait for the drives of a server that was killed: the kernel closes its files a little later.
 const IN_USE_LIMIT: Duration = Duration::from_secs(2);
@@ -27,8 +27,12 @@ pub struct CacheDrives {
 impl CacheDrives {
     /// Bytes of all places, for which the index is made.
     pub fn flash_bytes(&self) -> Result<u64> {
-        let geometries = self.devices.iter().map(|device| device.as_ref().map(|device| *device.geometry()));
-        cache::flash_of(&geometries.collect::<Vec<_>>()).map_err(|error| Exit::Failed.error(error))
+        cache::flash_of(&self.geometries()).map_err(|error| Exit::Failed.error(error))
+    }
+
+    /// Geometries of all places.
+    pub fn geometries(&self) -> Vec<Option<Geometry>> {
+        self.devices.iter().map(|device| device.as_ref().map(|device| *device.geometry())).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can be typed after `zoneweave cache`.
 
 use super::memory;
+use super::namespaces::NamespaceOption;
 use crate::cli::{Query, parse_size};
 use crate::exit::Exit;
 use anyhow::Result as Checked;
@@ -177,6 +178,10 @@ pub struct CacheServiceOptions {
     /// Addresses at which clients of memcached connect, comma-separated: tcp:HOST:PORT or unix:PATH [default: none]
     #[arg(long, value_delimiter = ',', value_name = "PLACE,...")]
     pub memcached: Vec<Listen>,
+    /// Part of the cache that a namespace has for itself: N:name=NAME,share=30%,memory=20%,eviction=POLICY,ttl-max=1h,memcached=PLACE, any
+    /// of them; databases of RESP are namespaces; may be given several times
+    #[arg(long, value_name = "N:KEY=VALUE,...")]
+    pub namespace: Vec<NamespaceOption>,
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

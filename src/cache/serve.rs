@@ -6,6 +6,7 @@ use super::directory::CacheDirectory;
 use super::drives;
 use super::errands::{Errands, Wish};
 use super::memory;
+use super::namespaces;
 use super::options::{CacheServe, CacheServiceOptions, CacheUp};
 use super::status::json;
 use super::{dump, flush};
@@ -25,6 +26,7 @@ use server::cache_loop::{self, CacheServerConfig, ServedCache};
 use server::resp::front::{Backend, CacheFacts};
 use server::resp::settings::Settings;
 use server::{Listen, Listener, Service, Stop, WallClock, control};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zone::drives::DriveSet;
@@ -69,13 +71,17 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     memory::check(&wanted, drives.flash_bytes()?)?;
+    namespaces::check(&wanted.shares, &drives.geometries())?;
     let control = control::bind(&directory.control_path())?;
-    if password.is_some() && !options.memcached.is_empty() {
+    let own = options.namespace.iter().filter_map(|own| Some((own.memcached.as_ref()?, own.namespace)));
+    let all = options.memcached.iter().map(|place| (place, Namespace(0)));
+    let memcached: Vec<(&Listen, Namespace)> = all.chain(own).collect();
+    if password.is_some() && !memcached.is_empty() {
         return Err(
             Exit::Usage.error("--memcached knows no password: leave --password-file or --memcached away")
         );
     }
-    let places = options.listen.iter().chain(&options.memcached);
+    let places = options.listen.iter().chain(memcached.iter().map(|(place, _)| *place));
     let listeners: Vec<Listener> = places.map(Listen::bind).collect::<Result<_, _>>()?;
     let settings = settings(options, drives.zone_bytes, password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
@@ -92,14 +98,15 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let memcached_doors = options.memcached.len();
-    let announced = announce(&directory, &listeners, memcached_doors)?;
+    let memcached_doors: Vec<Namespace> = memcached.into_iter().map(|(_, namespace)| namespace).collect();
+    let announced = announce(&directory, &listeners, memcached_doors.len())?;
     let service =
         Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     hosting.listen();
     let errands = Errands::default();
-    let mut served = Served { volume, memory_bytes_max: options.memory, directory, hosting, errands };
+    let names = options.namespace.iter().filter_map(|own| Some((own.namespace, own.name.clone()?))).collect();
+    let mut served = Served { volume, memory_bytes_max: options.memory, names, directory, hosting, errands };
     let result = cache_loop::run(&config, service, &mut served);
     supervisor::say_stopping();
     result?;
@@ -123,6 +130,7 @@ fn engine(options: &CacheServiceOptions) -> Result<Options> {
         reinsert_percent: options.reinsert,
         admission: options.admission()?,
         endurance: options.endurance,
+        shares: namespaces::shares(&options.namespace, options.eviction)?,
         ..Options::default()
     })
 }
@@ -202,6 +210,7 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
 struct Served {
     volume: CacheVolume,
     memory_bytes_max: u64,
+    names: BTreeMap<Namespace, String>,
     directory: CacheDirectory,
     hosting: Hosting,
     errands: Errands,
@@ -301,13 +310,34 @@ impl Backend for Served {
             ("write_amplification", ratio),
             ("drives", status.drives.to_string()),
         ];
+        let namespaces = (0..).map(Namespace).zip(&status.namespaces);
+        let used = namespaces.filter(|(_, own)| own.share.is_some() || own.counters.stores > 0);
+        let namespaces = used.map(|(namespace, own)| {
+            let (counters, name) = (own.counters, self.names.get(&namespace));
+            let name = name.map_or_else(String::new, |name| format!("name={name},"));
+            let said = format!(
+                "{name}hits={},misses={},stores={},zones={},zones_max={},zones_evicted={},copies_bytes={}",
+                counters.hits,
+                counters.misses,
+                counters.stores,
+                own.zones,
+                own.zones_max,
+                counters.zones_evicted,
+                own.copies_bytes
+            );
+            (format!("namespace_{}", namespace.0), said)
+        });
         CacheFacts {
             memory_bytes: status.memory_bytes(),
             memory_bytes_max: self.memory_bytes_max,
             // Evicted are zones; nobody counts the objects in them.
             objects_evicted: 0,
             objects_expired: counters.expired,
-            lines: lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            lines: lines
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .chain(namespaces)
+                .collect(),
         }
     }
 }
@@ -318,7 +348,10 @@ impl ServedCache for Served {
             return serde_json::json!(attempt).to_string();
         }
         match line {
-            "status" => json(self.directory.file.uuid, Some(&self.volume.status())).to_string(),
+            "status" => {
+                let status = self.volume.status();
+                json(self.directory.file.uuid, Some((&status, &self.names))).to_string()
+            }
             _ => match self.act_on_drive(line) {
                 Ok(attempt) => serde_json::json!(attempt).to_string(),
                 Err(error) => {

@@ -7,8 +7,11 @@ use anyhow::{Context, Result};
 use base::units::human_bytes;
 use cache::Status;
 use cache::admission::{Admission, WHOLE};
+use cache::request::Namespace;
+use cache::status::NamespaceStatus;
 use serde_json::{Value, json};
 use server::control::{self, AskError};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 /// Shows the status of a cache.
@@ -36,8 +39,8 @@ pub fn run(options: &Query) -> Result<Exit> {
 }
 
 /// Status as JSON; without one, that of a cache that is not served.
-pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
-    let Some(status) = status else { return json!({ "uuid": uuid, "served": false }) };
+pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, String>)>) -> Value {
+    let Some((status, names)) = status else { return json!({ "uuid": uuid, "served": false }) };
     let (counters, zones, recovery) = (status.counters, status.zones, status.recovery);
     let admission = status.admission;
     json!({
@@ -85,6 +88,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
             "held": admission.held_bytes, "ghost": status.ghost_bytes, "all": status.memory_bytes(),
         },
+        "namespaces": namespaces(status, names),
         "copies": status.copies,
         "index_slots": status.index_slots,
         "index_full": counters.index_full,
@@ -98,6 +102,71 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
             "drives_emptied": recovery.drives_emptied,
         },
     })
+}
+
+/// Namespaces that have a share, or are used.
+fn namespaces(status: &Status, names: &BTreeMap<Namespace, String>) -> Vec<Value> {
+    let all = (0..).map(Namespace).zip(&status.namespaces);
+    let used = all.filter(|(_, own)| own.share.is_some() || own.objects > 0 || own.counters.stores > 0);
+    let one = |(namespace, own): (Namespace, &NamespaceStatus)| {
+        let (counters, share) = (own.counters, own.share);
+        json!({
+            "namespace": namespace.0,
+            "name": names.get(&namespace),
+            "objects": own.objects,
+            "hits": counters.hits,
+            "misses": counters.misses,
+            "stores": counters.stores,
+            "share_percent": share.map(|share| share.flash_percent).filter(|percent| *percent > 0),
+            "zones": own.zones,
+            "zones_max": own.zones_max,
+            "zones_evicted": counters.zones_evicted,
+            "eviction": share.filter(|share| share.flash_percent > 0).map(|share| share.eviction.to_string()),
+            "memory_percent": share.map(|share| share.memory_percent).filter(|percent| *percent > 0),
+            "copies_bytes": own.copies_bytes,
+            "ttl_max_ms": share.and_then(|share| share.ttl_max),
+        })
+    };
+    used.map(one).collect()
+}
+
+fn namespaces_in_words(report: &Value) -> String {
+    let line = |own: &Value| {
+        let number = |name: &str| own[name].as_u64().unwrap_or(0);
+        let name = own["name"].as_str().map_or_else(String::new, |name| format!(" ({name})"));
+        let reads = (number("hits") + number("misses")).max(1);
+        #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let hit = number("hits") as f64 / reads as f64;
+        let mut text = format!(
+            "namespace {}{name}: {} objects, {} stores, {:.1} % of reads hit",
+            number("namespace"),
+            number("objects"),
+            number("stores"),
+            hit * 100.0
+        );
+        if !own["share_percent"].is_null() {
+            let (zones, most) = (number("zones"), number("zones_max"));
+            text += &format!(
+                "; {zones} of {most} zones of its own, {}, {} evicted",
+                text_of(own, "eviction"),
+                number("zones_evicted")
+            );
+        }
+        if !own["memory_percent"].is_null() {
+            text += &format!(
+                "; {} of copies in its {} %",
+                human_bytes(number("copies_bytes")),
+                number("memory_percent")
+            );
+        }
+        text + "\n"
+    };
+    let all = report["namespaces"].as_array().into_iter().flatten();
+    // Where nobody has a share and database 0 is the only one, all else says it.
+    let is_told = |own: &&Value| {
+        own["namespace"] != 0 || !own["share_percent"].is_null() || !own["memory_percent"].is_null()
+    };
+    all.filter(is_told).map(line).collect()
 }
 
 fn in_words(report: &Value, dir: &str) -> String {
@@ -140,6 +209,7 @@ fn in_words(report: &Value, dir: &str) -> String {
     let share = report["expired_share"].as_f64().unwrap_or(0.0);
     text += &format!("; what has expired takes {:.1} % of the flash in use\n", share * 100.0);
     text += &admission_in_words(report);
+    text += &namespaces_in_words(report);
     let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
     text += &format!("eviction  {}, {again} objects of {bytes} written anew, ", text_of(report, "eviction"));
     text += &format!("{} stored again soon\n", number("/recalled"));

@@ -27,7 +27,7 @@ use crate::resp::settings::Settings;
 use crate::ring::{Completion, Event, Ring};
 use crate::slab::{Key, Slab};
 use base::time::{Instant, Nanos};
-use cache::request::{Reply, WallMillis};
+use cache::request::{Namespace, Reply, WallMillis};
 use connection::Connection;
 use std::collections::VecDeque;
 use std::io;
@@ -56,8 +56,8 @@ pub trait ServedCache: Backend {
 pub struct CacheServerConfig {
     /// Settings of the protocol.
     pub settings: Settings,
-    /// Listeners of the service, the last ones, whose clients speak memcached's protocol.
-    pub memcached_doors: usize,
+    /// Listeners of the service, the last ones, whose clients speak memcached's protocol: the namespace of each.
+    pub memcached_doors: Vec<Namespace>,
     /// Time for which a client that holds memory may rest while others wait for it.
     pub shortage_limit: Nanos,
     /// Time for what is under way when stopping, and again for the cache to write.
@@ -68,7 +68,7 @@ impl Default for CacheServerConfig {
     fn default() -> CacheServerConfig {
         CacheServerConfig {
             settings: Settings::default(),
-            memcached_doors: 0,
+            memcached_doors: Vec::new(),
             shortage_limit: Nanos(1_000_000_000),
             stop_limit: Nanos(10_000_000_000),
         }

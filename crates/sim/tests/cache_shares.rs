@@ -180,7 +180,11 @@ fn shares_may_be_others_after_a_mount() {
     for shares in [&[][..], &[share(2, 40, 0)], &[share(3, 10, 0), share(1, 10, 0)]] {
         client = client.mounted_with(options(shares));
         client.rest();
-        assert_eq!([1, 2].map(|namespace| client.found(namespace, 0..half)), [half as usize; 2], "{shares:?}");
+        assert_eq!(
+            [1, 2].map(|namespace| client.found(namespace, 0..half)),
+            [half as usize; 2],
+            "{shares:?}"
+        );
         client.store(3, 0..OF_ZONE);
         client.rest();
         assert_eq!(drives_up(&client), 2, "no drive failed for want of active zones");

@@ -52,7 +52,9 @@ impl Server<'_> {
 
     fn welcome(&mut self, token: Token, socket: OwnedFd) -> io::Result<()> {
         let Token::Door(index) = token else { return self.welcome_question(socket) };
-        let is_memcached = index + self.config.memcached_doors >= self.doors.count();
+        let resp_doors = self.doors.count() - self.config.memcached_doors.len();
+        let of_memcached = index.checked_sub(resp_doors).map(|door| self.config.memcached_doors[door]);
+        let is_memcached = of_memcached.is_some();
         if self.connections.len() >= self.front.settings.clients_max {
             self.front.statistics.connections_refused += 1;
             // It fails when nobody is there to be told.
@@ -84,8 +86,8 @@ impl Server<'_> {
             query_bytes: 0,
         };
         log::debug!("client {}: connected from {}", facts.id, facts.addresses.0);
-        let session = if is_memcached {
-            let session = memcached::session::Session::new(facts.id, &self.front.settings);
+        let session = if let Some(namespace) = of_memcached {
+            let session = memcached::session::Session::new((facts.id, namespace), &self.front.settings);
             Conversation::Memcached(Box::new(session))
         } else {
             Conversation::Resp(Box::new(Session::new(facts, &self.front.settings)))

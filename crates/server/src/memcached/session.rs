@@ -23,8 +23,6 @@ const REQUESTS_MAX: usize = 128;
 /// Answers that a session may hold before it begins nothing more, in bytes and in number.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 const ANSWERS_MAX: usize = 4096;
-/// Namespace of memcached's clients: database 0 of Redis'.
-const NAMESPACE: Namespace = Namespace(0);
 
 /// A request under way.
 enum Entry {
@@ -51,6 +49,8 @@ struct Gets {
 pub struct Session {
     /// Number among all clients that ever were.
     pub id: u64,
+    /// Namespace of all its keys: a database of Redis'.
+    namespace: Namespace,
     reader: Reader,
     gets: Option<Gets>,
     /// A flush that waits for what came before it: its delay, and whether nothing is said of it.
@@ -71,11 +71,12 @@ fn number(front: &mut Front) -> u32 {
 }
 
 impl Session {
-    /// A conversation that begins.
+    /// A conversation that begins, about keys of a namespace.
     #[must_use]
-    pub fn new(id: u64, settings: &Settings) -> Session {
+    pub fn new((id, namespace): (u64, Namespace), settings: &Settings) -> Session {
         Session {
             id,
+            namespace,
             reader: Reader::new(usize::try_from(settings.object_bytes_max).unwrap_or(usize::MAX)),
             gets: None,
             flush: None,
@@ -132,7 +133,7 @@ impl Session {
                     front.statistics.commands += 1;
                     match value {
                         Some(value) => {
-                            front.usage.store(NAMESPACE, &store.key, front.wall);
+                            front.usage.store(self.namespace, &store.key, front.wall);
                             let asked = ask::store(store, value, number(front), front.wall);
                             self.send(key, asked, front, cache);
                         }
@@ -150,7 +151,7 @@ impl Session {
         let asked = match request {
             Request::Say(text) => return self.say(Said::line(text)),
             Request::Statistics(what) => {
-                let said = statistics::tell(&what, NAMESPACE, front, cache);
+                let said = statistics::tell(&what, self.namespace, front, cache);
                 return self.say(said);
             }
             Request::Quit => return self.is_leaving = true,
@@ -167,16 +168,16 @@ impl Session {
             Request::Delete { key, is_quiet } => ask::delete(key, is_quiet),
             Request::Touch { key, expiry, is_quiet } => ask::touch(key, expiry, is_quiet),
             Request::MetaGet(key, mut meta) => {
-                meta.used = front.usage.of(NAMESPACE, &key, front.wall);
+                meta.used = front.usage.of(self.namespace, &key, front.wall);
                 if !meta.is_no_use {
-                    front.usage.read(NAMESPACE, &key, front.wall);
+                    front.usage.read(self.namespace, &key, front.wall);
                 }
                 ask::meta_get(key, meta, number(front))
             }
             Request::MetaDelete(key, meta) => ask::meta_delete(key, meta, number(front)),
             Request::MetaAdd(key, meta) => ask::meta_add(key, meta),
             Request::MetaDebug(key, mut meta) => {
-                meta.used = front.usage.of(NAMESPACE, &key, front.wall);
+                meta.used = front.usage.of(self.namespace, &key, front.wall);
                 ask::meta_debug(key, meta)
             }
             Request::Store(_) | Request::Swallow(..) => {
@@ -191,7 +192,7 @@ impl Session {
         let Some(gets) = &mut self.gets else { return false };
         match gets.keys.next() {
             Some(name) => {
-                front.usage.read(NAMESPACE, &name, front.wall);
+                front.usage.read(self.namespace, &name, front.wall);
                 let asked = ask::get(name, gets.tells_cas, gets.expiry);
                 self.send(key, asked, front, cache);
             }
@@ -208,7 +209,7 @@ impl Session {
             self.first + u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
         self.entries.push_back(Entry::Waiting(form));
         self.requests += 1;
-        front.submit(cache, (key, sequence), NAMESPACE, (op, bytes));
+        front.submit(cache, (key, sequence), self.namespace, (op, bytes));
     }
 
     fn say(&mut self, said: Said) {
@@ -231,7 +232,12 @@ impl Session {
             Next::Say(said) => said,
             Next::Ask((op, form, bytes)) => {
                 *entry = Entry::Waiting(form);
-                return front.submit(cache, (delivery.client, delivery.sequence), NAMESPACE, (op, bytes));
+                return front.submit(
+                    cache,
+                    (delivery.client, delivery.sequence),
+                    self.namespace,
+                    (op, bytes),
+                );
             }
         };
         self.answers_bytes += said.bytes_held();

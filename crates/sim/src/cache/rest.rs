@@ -41,8 +41,9 @@ impl World {
                 let (zones, most) = (drive.zones_of(Stream::Share(own.namespace)), own.zones_max);
                 if zones > most {
                     let namespace = own.namespace.0;
-                    let said =
-                        format!("namespace {namespace} has {zones} zones of drive {number}, of {most} of its own");
+                    let said = format!(
+                        "namespace {namespace} has {zones} zones of drive {number}, of {most} of its own"
+                    );
                     return Err(Failure::new(said));
                 }
             }

@@ -33,7 +33,7 @@ impl Talk {
     fn new(seed: u64) -> Talk {
         let settings = Settings { object_bytes_max: 1000, ..Settings::default() };
         let key = Slab::new().insert(());
-        let session = Session::new(1, &settings);
+        let session = Session::new((1, Namespace(0)), &settings);
         Talk { key, session, front: Front::new(settings, Instant(0), WALL), cache: MemoryCache::new(seed) }
     }
 
