@@ -1,12 +1,14 @@
 //! `zoneweave lab cache`: experiments with the key-value cache.
 
 mod policies;
+mod tenants;
 mod ttl;
 
 use anyhow::Result;
 use clap::Subcommand;
 use policies::CachePolicies;
 use std::process::ExitCode;
+use tenants::CacheTenants;
 use ttl::CacheTtl;
 
 #[derive(Debug, Subcommand)]
@@ -18,6 +20,8 @@ pub enum LabCache {
     Policies(CachePolicies),
     /// The same requests with groups by time to live and without, in settings that a seed draws
     Ttl(CacheTtl),
+    /// One namespace floods the cache: hit ratio of another one with a share and without, in settings that a seed draws
+    Tenants(CacheTenants),
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.
@@ -25,5 +29,6 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
     match command {
         LabCache::Policies(options) => policies::run(options),
         LabCache::Ttl(options) => ttl::run(options).map(|()| ExitCode::SUCCESS),
+        LabCache::Tenants(options) => tenants::run(options).map(|()| ExitCode::SUCCESS),
     }
 }

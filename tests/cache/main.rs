@@ -5,6 +5,7 @@
 mod bays;
 mod differential;
 mod forgetting;
+mod namespaces;
 mod protocols;
 mod redis;
 

@@ -12,6 +12,8 @@ pub mod load;
 pub mod models;
 pub mod policies;
 pub mod replay;
+mod rig;
 pub mod score;
+pub mod tenants;
 pub mod trace;
 pub mod ttl;

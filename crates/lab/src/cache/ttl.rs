@@ -12,23 +12,17 @@
     reason = "statistics of small numbers"
 )]
 
-use anyhow::{Context, Result, ensure};
+use super::rig::{DEPTH, Popularity, Rig, between, name, part};
+use anyhow::Result;
 use base::random::Random;
-use base::time::{Instant, Nanos};
 use base::units::BLOCK_BYTES_U64;
 use cache::config::TTL_GROUPS;
 use cache::policy::Eviction;
-use cache::request::{Cache, Marks, Namespace, Object, Op, Outcome, Reply, Request, RequestId, WallMillis};
-use cache::{CacheConfig, CacheVolume, Options, Status, format, mount};
-use drive::emulated::EmulatedDrive;
+use cache::request::{Marks, Namespace, Object, Op, Outcome, WallMillis};
+use cache::{Options, Status};
 use serde::Serialize;
-use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
+use zone::device::Geometry;
 
-/// Requests under way.
-const DEPTH: usize = 64;
-/// Time between turns.
-const TURN: Nanos = Nanos::from_micros(200);
 /// Times that the flash is written before anything is counted, and while it is.
 const ROUNDS: (f64, f64) = (2.0, 2.0);
 /// Looks at the expired share while it is counted.
@@ -102,15 +96,6 @@ pub struct Compared {
     pub grouped: Outcomes,
 }
 
-/// A number between zero and one.
-fn part(random: &mut Random) -> f64 {
-    f64::from(u32::try_from(random.below(1 << 24)).expect("24 bits")) / f64::from(1 << 24)
-}
-
-fn between(random: &mut Random, low: f64, high: f64) -> f64 {
-    low * (high / low).powf(part(random))
-}
-
 impl Setting {
     /// The setting of a seed.
     #[must_use]
@@ -163,16 +148,16 @@ impl Setting {
         let mut client = Client::new(self, options)?;
         let flash = self.flash_bytes();
         client.go_on(flash * ROUNDS.0)?;
-        let before = client.volume.status();
+        let before = client.rig.volume.status();
         client.found = 0;
         client.asked = 0;
         let (mut share, mut looks) = (0.0, 0);
         for look in 1..=LOOKS {
             client.go_on(flash * (ROUNDS.0 + ROUNDS.1 * look as f64 / LOOKS as f64))?;
-            share += client.volume.status().expired_share();
+            share += client.rig.volume.status().expired_share();
             looks += 1;
         }
-        let after = client.volume.status();
+        let after = client.rig.volume.status();
         let since = |of: fn(&Status) -> u64| (of(&after) - of(&before)) as f64;
         let stored = since(|status| status.counters.bytes_admitted);
         let (evicted, expired) =
@@ -189,31 +174,22 @@ impl Setting {
 
 /// Clients of a cache.
 struct Client {
-    volume: CacheVolume,
+    rig: Rig,
     random: Random,
     seed: u64,
     mix: [f64; 5],
     lives: [Option<u64>; 4],
     value_mean: u64,
-    /// Sum of the popularity of all keys before each.
-    popularity: Vec<f64>,
-    now: Instant,
+    popularity: Popularity,
     /// Milliseconds of the day, and how many of them pass for a byte that is stored.
     wall: f64,
     wall_per_byte: f64,
-    numbers: u64,
     asked: u64,
     found: u64,
 }
 
 impl Client {
     fn new(setting: &Setting, options: Options) -> Result<Client> {
-        let uuids: Vec<[u8; 16]> = (1..=u8::try_from(setting.drives)?).map(|drive| [drive; 16]).collect();
-        let device = |uuid: &[u8; 16]| -> Result<Option<Box<dyn ZonedDevice>>> {
-            Ok(Some(Box::new(EmulatedDrive::on_heap(setting.geometry(), *uuid)?)))
-        };
-        let mut drives = DriveSet::new(uuids.iter().map(device).collect::<Result<_>>()?);
-        format(&mut drives, Instant(0), &CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids })?;
         let flash = setting.flash_bytes();
         let options = Options {
             eviction: setting.eviction,
@@ -222,24 +198,17 @@ impl Client {
             copies_bytes_max: (flash / 50.0) as u64,
             ..options
         };
-        let volume = mount(drives, Instant(0), WallMillis(WALL), options)?;
-        let mut sum = 0.0;
-        let popularity = (0..setting.keys()).map(|rank| {
-            sum += (rank as f64 + 1.0).powf(-setting.skew);
-            sum
-        });
+        let rig = Rig::new(setting.drives, setting.geometry(), options, WallMillis(WALL))?;
         Ok(Client {
-            volume,
+            rig,
             random: Random::from_seed(setting.seed ^ 0x77_c11e),
             seed: setting.seed,
             mix: setting.mix,
             lives: setting.lives,
             value_mean: setting.value_mean,
-            popularity: popularity.collect(),
-            now: Instant(0),
+            popularity: Popularity::new(setting.keys(), setting.skew),
             wall: WALL as f64,
             wall_per_byte: setting.turnover_hours * 3.6e6 / flash,
-            numbers: 0,
             asked: 0,
             found: 0,
         })
@@ -247,8 +216,8 @@ impl Client {
 
     /// Asks until so many bytes were stored.
     fn go_on(&mut self, bytes: f64) -> Result<()> {
-        while (self.volume.status().counters.bytes_stored as f64) < bytes {
-            let keys: Vec<usize> = (0..DEPTH).map(|_| self.draw_key()).collect();
+        while (self.rig.volume.status().counters.bytes_stored as f64) < bytes {
+            let keys: Vec<usize> = (0..DEPTH).map(|_| self.popularity.draw(&mut self.random)).collect();
             let gets = keys.iter().map(|key| Op::Get { key: name(*key) }).collect();
             let answers = self.ask(gets)?;
             let missed: Vec<usize> = keys
@@ -259,20 +228,20 @@ impl Client {
                 .collect();
             self.asked += DEPTH as u64;
             self.found += (DEPTH - missed.len()) as u64;
-            let before = self.volume.status().counters.bytes_stored;
+            let before = self.rig.volume.status().counters.bytes_stored;
             let sets =
                 missed.iter().map(|key| Op::Set { key: name(*key), object: self.object(*key) }).collect();
             self.ask(sets)?;
-            let stored = (self.volume.status().counters.bytes_stored - before) as f64;
+            let stored = (self.rig.volume.status().counters.bytes_stored - before) as f64;
             self.wall += self.wall_per_byte * stored;
         }
         Ok(())
     }
 
-    fn draw_key(&mut self) -> usize {
-        let all = self.popularity.last().copied().unwrap_or(0.0);
-        let point = part(&mut self.random) * all;
-        self.popularity.partition_point(|sum| *sum <= point).min(self.popularity.len() - 1)
+    /// Asks about the only namespace there is.
+    fn ask(&mut self, ops: Vec<Op>) -> Result<Vec<Outcome>> {
+        let ops = ops.into_iter().map(|op| (Namespace(0), op)).collect();
+        self.rig.ask(WallMillis(self.wall as u64), ops)
     }
 
     /// The object of a key: its size and time to live are always the same.
@@ -292,38 +261,6 @@ impl Client {
         let expires = lives.map(|lives| WallMillis((self.wall + lives) as u64));
         Object { value: vec![b'.'; value_bytes], flags: 0, marks: Marks::default(), expires }
     }
-
-    /// Asks for things at once, and waits for all answers.
-    fn ask(&mut self, ops: Vec<Op>) -> Result<Vec<Outcome>> {
-        let (first, wall) = (self.numbers, WallMillis(self.wall as u64));
-        let count = ops.len();
-        for op in ops {
-            let request = Request { id: RequestId(self.numbers), namespace: Namespace(0), op };
-            self.numbers += 1;
-            self.volume.submit(self.now, wall, request);
-        }
-        let mut answers: Vec<Option<Outcome>> = vec![None; count];
-        let (mut open, mut replies) = (count, Vec::new());
-        for _ in 0..1_000_000 {
-            self.volume.turn(self.now, wall, &mut replies);
-            for Reply { id, outcome } in replies.drain(..) {
-                answers[usize::try_from(id.0 - first)?] = Some(outcome);
-                open -= 1;
-            }
-            if open == 0 {
-                // Others ask, too.
-                self.now = self.now + TURN;
-                return answers.into_iter().map(|answer| answer.context("all have come")).collect();
-            }
-            self.now = self.now + Nanos::from_micros(5);
-        }
-        ensure!(open == 0, "{open} requests are never answered");
-        unreachable!("seen above")
-    }
-}
-
-fn name(key: usize) -> Vec<u8> {
-    format!("key:{key:012}").into_bytes()
 }
 
 /// Runs a setting without groups and with them.

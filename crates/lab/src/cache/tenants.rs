@@ -1,0 +1,187 @@
+//! What a share of its own gives a namespace whose neighbour floods the cache.
+//!
+//! A setting is drawn: drives, policy, the share, what the *quiet* namespace asks for (look-aside: what it misses it stores), and how much the
+//! *loud* one stores for each read of the quiet one: objects that nobody asks for again. The quiet one's hit ratio is measured three
+//! times: in a cache of its own with as much flash as the share, beside the flood without a share, and beside it with one.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "statistics of small numbers"
+)]
+
+use super::rig::{DEPTH, Popularity, Rig, between, name, part};
+use anyhow::{Context, Result};
+use base::random::Random;
+use base::units::BLOCK_BYTES_U64;
+use cache::Options;
+use cache::policy::Eviction;
+use cache::request::{Marks, Namespace, Object, Op, Outcome, WallMillis};
+use cache::share::{Share, Shares};
+use serde::Serialize;
+use zone::device::Geometry;
+
+const WALL: WallMillis = WallMillis(1_790_000_000_000);
+const QUIET: Namespace = Namespace(1);
+const LOUD: Namespace = Namespace(0);
+/// Reads of the quiet namespace, for each object that it has: before anything is counted, and while it is.
+const ROUNDS: (usize, usize) = (4, 4);
+
+/// What is drawn.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Its seed.
+    pub seed: u64,
+    /// Drives.
+    pub drives: u32,
+    /// Zones of each.
+    pub zones: u32,
+    /// Blocks of a zone.
+    pub zone_blocks: u32,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Share of the quiet namespace, in hundredths.
+    pub share_percent: u32,
+    /// Bytes of all its keys and values over those of its share.
+    pub footprint: f64,
+    /// Exponent of the popularity of its keys.
+    pub skew: f64,
+    /// Objects that the loud namespace stores for each read of the quiet one.
+    pub flood: f64,
+    /// Which zones go.
+    #[serde(serialize_with = "in_words")]
+    pub eviction: Eviction,
+}
+
+fn in_words<S: serde::Serializer>(eviction: &Eviction, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(eviction)
+}
+
+/// Hit ratios of the quiet namespace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The setting.
+    pub setting: Setting,
+    /// In a cache of its own, as large as its share.
+    pub alone: f64,
+    /// Beside the flood, without a share.
+    pub flooded: f64,
+    /// Beside the flood, with its share.
+    pub shared: f64,
+}
+
+impl Setting {
+    /// The setting of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Setting {
+        let mut random = Random::from_seed(seed ^ 0x7e4a_4175);
+        let narrow = |value: u64| u32::try_from(value).expect("a small number");
+        Setting {
+            seed,
+            drives: narrow(1 + random.below(3)),
+            zones: narrow(60 + random.below(60)),
+            zone_blocks: 32 << random.below(2),
+            value_bytes: 200 << random.below(4),
+            share_percent: narrow(10 + random.below(51)),
+            footprint: between(&mut random, 0.3, 4.0),
+            skew: 0.5 + part(&mut random) * 0.6,
+            flood: between(&mut random, 0.5, 20.0),
+            eviction: [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru]
+                [random.index(5)],
+        }
+    }
+
+    fn geometry(&self, zones: u32) -> Geometry {
+        Geometry {
+            zones,
+            zone_size_blocks: self.zone_blocks,
+            zone_capacity_blocks: self.zone_blocks,
+            open_zones_max: 14,
+            active_zones_max: 14,
+            append_blocks_max: 32,
+            transfer_blocks_max: 32,
+            volatile_cache: false,
+            areas: None,
+        }
+    }
+
+    fn shares(&self) -> Result<Shares> {
+        let share = Share {
+            namespace: QUIET,
+            flash_percent: self.share_percent,
+            eviction: self.eviction,
+            ..Share::default()
+        };
+        Shares::new(&[share]).context("one share")
+    }
+
+    /// Zones of a drive that the share is.
+    fn own_zones(&self) -> Result<u32> {
+        let own = self.shares()?.on(&self.geometry(self.zones));
+        Ok(u32::try_from(own.first().context("the drive has room for it")?.zones_max)?)
+    }
+
+    fn hit_ratio(&self, zones: u32, shares: Shares, flood: f64) -> Result<f64> {
+        let options = Options {
+            eviction: self.eviction,
+            object_mean: self.value_bytes / 2,
+            memory_bytes: 64 << 20,
+            copies_bytes_max: 0,
+            ttl_groups: [0; 3],
+            shares,
+            ..Options::default()
+        };
+        let mut rig = Rig::new(self.drives, self.geometry(zones), options, WALL)?;
+        let own_bytes = u64::from(self.own_zones()? * self.drives * self.zone_blocks) * BLOCK_BYTES_U64;
+        let keys = (own_bytes as f64 * self.footprint / (self.value_bytes + 20) as f64) as usize;
+        let popularity = Popularity::new(keys.max(DEPTH), self.skew);
+        let mut random = Random::from_seed(self.seed ^ 0x7e4a_c11e);
+        let object = || Object {
+            value: vec![b'.'; self.value_bytes as usize],
+            flags: 0,
+            marks: Marks::default(),
+            expires: None,
+        };
+        let (mut loud, mut owed, mut found, mut asked) = (0, 0.0, 0, 0);
+        for round in 0..(ROUNDS.0 + ROUNDS.1) * keys / DEPTH {
+            let asks: Vec<usize> = (0..DEPTH).map(|_| popularity.draw(&mut random)).collect();
+            let gets = asks.iter().map(|key| (QUIET, Op::Get { key: name(*key) })).collect();
+            let answers = rig.ask(WALL, gets)?;
+            let is_missed =
+                |(key, answer): (&usize, &Outcome)| (*answer == Outcome::Found(None)).then_some(*key);
+            let missed: Vec<usize> = asks.iter().zip(&answers).filter_map(is_missed).collect();
+            if round * DEPTH >= ROUNDS.0 * keys {
+                asked += DEPTH;
+                found += DEPTH - missed.len();
+            }
+            owed += flood * DEPTH as f64;
+            let floods = owed as usize;
+            owed -= floods as f64;
+            let sets = missed.iter().map(|key| (QUIET, Op::Set { key: name(*key), object: object() }));
+            let flooding =
+                (loud..loud + floods).map(|key| (LOUD, Op::Set { key: name(key), object: object() }));
+            loud += floods;
+            rig.ask(WALL, sets.chain(flooding).collect())?;
+        }
+        Ok(f64::from(u32::try_from(found)?) / f64::from(u32::try_from(asked.max(1))?))
+    }
+}
+
+/// Runs a setting in all three ways.
+///
+/// # Errors
+/// When the cache cannot be made.
+pub fn compare(setting: Setting) -> Result<Compared> {
+    // A cache of its own needs superblocks, a journal and free zones beside what the share is.
+    let alone = setting.hit_ratio(setting.own_zones()? + 6, Shares::default(), 0.0)?;
+    let flooded = setting.hit_ratio(setting.zones, Shares::default(), setting.flood)?;
+    let shared = setting.hit_ratio(setting.zones, setting.shares()?, setting.flood)?;
+    Ok(Compared { setting, alone, flooded, shared })
+}
+
+/// The mean of all settings of one number.
+#[must_use]
+pub fn mean(all: &[Compared], of: fn(&Compared) -> f64) -> f64 {
+    all.iter().map(of).sum::<f64>() / all.len().max(1) as f64
+}
