@@ -23,8 +23,11 @@ pub fn run(options: &CacheTenants) -> Result<()> {
     let mut out = io::stdout().lock();
     let mut all = Vec::new();
     if !options.json {
-        writeln!(out, "                                            hit ratio of the quiet namespace")?;
-        writeln!(out, "setting  eviction  share  footprint  flood    alone  flooded   shared")?;
+        writeln!(
+            out,
+            "                                                      hit ratio of the quiet namespace"
+        )?;
+        writeln!(out, "setting  eviction  share  footprint  flood  footprint   alone  flooded   shared")?;
     }
     for seed in (options.seed..).take(usize::try_from(options.settings)?) {
         let compared = compare(Setting::draw(seed))?;
@@ -38,16 +41,17 @@ pub fn run(options: &CacheTenants) -> Result<()> {
         let ratios: [fn(&Compared) -> f64; 3] =
             [|compared| compared.alone, |compared| compared.flooded, |compared| compared.shared];
         let [alone, flooded, shared] = ratios.map(|of| mean(&all, of));
-        writeln!(out, "{:44}{alone:6.3}   {flooded:6.3}   {shared:6.3}", "mean")?;
+        writeln!(out, "{:53}{alone:6.3}   {flooded:6.3}   {shared:6.3}", "mean")?;
     }
     Ok(())
 }
 
 fn in_words(compared: &Compared) -> String {
     let Compared { setting, alone, flooded, shared } = compared;
-    let Setting { seed, eviction, share_percent, footprint, flood, .. } = setting;
+    let Setting { seed, eviction, share_percent, footprint, flood, loud_footprint, .. } = setting;
+    let loud = loud_footprint.map_or("none".to_owned(), |footprint| format!("{footprint:.2}"));
     let eviction = eviction.to_string();
     format!(
-        "{seed:7}  {eviction:8} {share_percent:4} %  {footprint:9.2}  {flood:5.1}   {alone:6.3}   {flooded:6.3}   {shared:6.3}"
+        "{seed:7}  {eviction:8} {share_percent:4} %  {footprint:9.2}  {flood:5.1}  {loud:>9}  {alone:6.3}   {flooded:6.3}   {shared:6.3}"
     )
 }

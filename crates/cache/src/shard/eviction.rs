@@ -132,18 +132,19 @@ impl Shard {
         }
     }
 
-    /// Picks a victim for each namespace that has as many zones of its own as it may: among these.
+    /// Picks a victim for each namespace that has as many zones of its own as it may, among these, when the one that it fills is nearly full.
     fn pick_of_shares(&mut self, drive: usize) {
         for place in 0..self.drives[drive].shares.len() {
             let own = &mut self.drives[drive];
             let share = &own.shares[place];
             let (stream, eviction) = (Stream::Share(share.namespace), share.eviction);
-            if own.zones_of(stream) < share.zones_max {
+            let open = own.open[stream.place()];
+            let has_room = open.is_some_and(|zone| own.zones[zone.index()].end < own.capacity / 4 * 3);
+            if own.zones_of(stream) < share.zones_max || has_room {
                 continue;
             }
             // One victim is collected at a time, and the next waits for that as long as there is room.
-            let has_room = own.open[stream.place()].is_some();
-            if own.collection.is_some() && own.has_time() && has_room {
+            if own.collection.is_some() && own.has_time() && open.is_some() {
                 continue;
             }
             let is_dead = |zone: &Zone| zone.used == ZoneUse::Full && zone.objects() == 0;

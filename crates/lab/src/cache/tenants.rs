@@ -1,8 +1,8 @@
 //! What a share of its own gives a namespace whose neighbour floods the cache.
 //!
-//! A setting is drawn: drives, policy, the share, what the *quiet* namespace asks for (look-aside: what it misses it stores), and how much the
-//! *loud* one stores for each read of the quiet one: objects that nobody asks for again. The quiet one's hit ratio is measured three
-//! times: in a cache of its own with as much flash as the share, beside the flood without a share, and beside it with one.
+//! A setting is drawn: drives, policy, the share, what the *quiet* namespace asks for, and what the *loud* one does, some times for each read
+//! of the quiet one. Both are look-aside caches: what is missed is stored. The quiet one's hit ratio is measured three times: in a
+//! cache of its own with as much flash as the share, beside the flood without a share, and beside it with one.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -26,7 +26,7 @@ const WALL: WallMillis = WallMillis(1_790_000_000_000);
 const QUIET: Namespace = Namespace(1);
 const LOUD: Namespace = Namespace(0);
 /// Reads of the quiet namespace, for each object that it has: before anything is counted, and while it is.
-const ROUNDS: (usize, usize) = (4, 4);
+const ROUNDS: (usize, usize) = (3, 2);
 
 /// What is drawn.
 #[derive(Clone, Debug, Serialize)]
@@ -47,8 +47,10 @@ pub struct Setting {
     pub footprint: f64,
     /// Exponent of the popularity of its keys.
     pub skew: f64,
-    /// Objects that the loud namespace stores for each read of the quiet one.
+    /// Reads of the loud namespace for each read of the quiet one.
     pub flood: f64,
+    /// Bytes of all keys and values of the loud namespace over those of all flash; none where it never asks for an object again.
+    pub loud_footprint: Option<f64>,
     /// Which zones go.
     #[serde(serialize_with = "in_words")]
     pub eviction: Eviction,
@@ -86,7 +88,8 @@ impl Setting {
             share_percent: narrow(10 + random.below(51)),
             footprint: between(&mut random, 0.3, 4.0),
             skew: 0.5 + part(&mut random) * 0.6,
-            flood: between(&mut random, 0.5, 20.0),
+            flood: between(&mut random, 0.5, 10.0),
+            loud_footprint: random.chance(3, 4).then(|| between(&mut random, 0.5, 10.0)),
             eviction: [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru]
                 [random.index(5)],
         }
@@ -136,6 +139,11 @@ impl Setting {
         let own_bytes = u64::from(self.own_zones()? * self.drives * self.zone_blocks) * BLOCK_BYTES_U64;
         let keys = (own_bytes as f64 * self.footprint / (self.value_bytes + 20) as f64) as usize;
         let popularity = Popularity::new(keys.max(DEPTH), self.skew);
+        let all_bytes = u64::from(self.zones * self.drives * self.zone_blocks) * BLOCK_BYTES_U64;
+        let loud_keys =
+            |footprint: f64| (all_bytes as f64 * footprint / (self.value_bytes + 20) as f64) as usize;
+        let loud =
+            self.loud_footprint.map(|footprint| Popularity::new(loud_keys(footprint).max(DEPTH), self.skew));
         let mut random = Random::from_seed(self.seed ^ 0x7e4a_c11e);
         let object = || Object {
             value: vec![b'.'; self.value_bytes as usize],
@@ -143,26 +151,33 @@ impl Setting {
             marks: Marks::default(),
             expires: None,
         };
-        let (mut loud, mut owed, mut found, mut asked) = (0, 0.0, 0, 0);
+        let mut scanned = 0..;
+        let (mut owed, mut found, mut asked) = (0.0, 0, 0);
         for round in 0..(ROUNDS.0 + ROUNDS.1) * keys / DEPTH {
-            let asks: Vec<usize> = (0..DEPTH).map(|_| popularity.draw(&mut random)).collect();
-            let gets = asks.iter().map(|key| (QUIET, Op::Get { key: name(*key) })).collect();
-            let answers = rig.ask(WALL, gets)?;
-            let is_missed =
-                |(key, answer): (&usize, &Outcome)| (*answer == Outcome::Found(None)).then_some(*key);
-            let missed: Vec<usize> = asks.iter().zip(&answers).filter_map(is_missed).collect();
-            if round * DEPTH >= ROUNDS.0 * keys {
-                asked += DEPTH;
-                found += DEPTH - missed.len();
-            }
             owed += flood * DEPTH as f64;
             let floods = owed as usize;
             owed -= floods as f64;
-            let sets = missed.iter().map(|key| (QUIET, Op::Set { key: name(*key), object: object() }));
-            let flooding =
-                (loud..loud + floods).map(|key| (LOUD, Op::Set { key: name(key), object: object() }));
-            loud += floods;
-            rig.ask(WALL, sets.chain(flooding).collect())?;
+            let quiet: Vec<usize> = (0..DEPTH).map(|_| popularity.draw(&mut random)).collect();
+            let flooding: Vec<usize> = match &loud {
+                Some(loud) => (0..floods).map(|_| loud.draw(&mut random)).collect(),
+                None => scanned.by_ref().take(floods).collect(),
+            };
+            let asks: Vec<(Namespace, usize)> = quiet
+                .into_iter()
+                .map(|key| (QUIET, key))
+                .chain(flooding.into_iter().map(|key| (LOUD, key)))
+                .collect();
+            let gets = asks.iter().map(|(namespace, key)| (*namespace, Op::Get { key: name(*key) }));
+            let answers = rig.ask(WALL, gets.collect())?;
+            let is_missed = |answer: &Outcome| *answer == Outcome::Found(None);
+            if round * DEPTH >= ROUNDS.0 * keys {
+                asked += DEPTH;
+                found += answers[..DEPTH].iter().filter(|answer| !is_missed(answer)).count();
+            }
+            let missed = asks.iter().zip(&answers).filter(|(_, answer)| is_missed(answer));
+            let sets = missed
+                .map(|((namespace, key), _)| (*namespace, Op::Set { key: name(*key), object: object() }));
+            rig.ask(WALL, sets.collect())?;
         }
         Ok(f64::from(u32::try_from(found)?) / f64::from(u32::try_from(asked.max(1))?))
     }

@@ -121,14 +121,14 @@ impl Plan {
             return self;
         }
         let mut narrow = |limit: u64| u32::try_from(random.below(limit)).expect("a small number");
-        let mut share = |namespace| Share {
+        let mut share = |namespace, memory: [u32; 3]| Share {
             namespace: Namespace(namespace),
             flash_percent: 5 + narrow(40),
-            memory_percent: [0, 20, 45][narrow(3) as usize],
+            memory_percent: memory[narrow(3) as usize],
             eviction: [S3Fifo, S3Fifo, Sieve, Lru, Fifo][narrow(5) as usize],
             ttl_max: None,
         };
-        let all = [share(1), share(0)];
+        let all = [share(1, [0, 45, 80]), share(0, [0, 5, 10])];
         let count = 1 + narrow(2) as usize;
         let shares = Shares::new(&all[..count]).expect("at most 90 %");
         let (active_zones, zones) = (self.active_zones + narrow(4), self.zones + 4 + narrow(20));
