@@ -110,6 +110,23 @@ fn more_records_than_the_journal_has_places() {
 }
 
 #[test]
+fn a_zone_that_died_does_not_keep_the_journal() {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    // Two more than the journal's.
+    drive.device_mut().fail_zone(ZoneIndex(7), ZoneState::ReadOnly);
+    let failed = run(&mut drive, 5, Op::Write { offset: 3, frames: frames(64) });
+    assert_eq!(failed.status, Status::ZoneIsReadOnly);
+    for _ in 0..1_500 {
+        assert_eq!(run(&mut drive, 1, Op::Write { offset: 0, frames: frames(1) }).status, Status::Success);
+        assert_eq!(run(&mut drive, 1, Op::Reset).status, Status::Success);
+    }
+    let mut drive = reopened(&drive);
+    let read = run(&mut drive, 5, Op::Read { offset: 0, frames: frames(4) });
+    assert_eq!(seen(&read), [(1, 101), (2, 102), (3, 103), (0, 0)]);
+}
+
+#[test]
 fn what_is_no_drive_is_not_opened() {
     let refused = open(device(), 16, &mut carry_out).unwrap_err();
     assert!(matches!(refused, OpenError::Header(_)), "{refused}");

@@ -161,7 +161,9 @@ impl Life {
             last = push(Entry::Block { zone: self.zone, offset, stamp: low_half(self.stamp), identity });
             self.note_record(last, offset);
         }
-        self.carry = Some((first, last, (number + 1) * UNIT_BLOCKS));
+        // Behind a write that failed nothing counts.
+        let is_all = self.has_failed && self.durable == self.completed;
+        self.carry = Some((first, last, if is_all { u32::MAX } else { (number + 1) * UNIT_BLOCKS }));
     }
 
     /// What was completed up to a block is durable.
