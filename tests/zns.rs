@@ -1,5 +1,4 @@
-//! Arrays on NVMe drives with zones, and on zoned block devices without metadata: QEMU or the kernel emulates the drives, and this
-//! program runs in the machine that has them.
+//! Arrays on NVMe drives with zones: QEMU emulates the drives, and this program runs in the machine that has them.
 //! `cargo xtask guest` runs it: it takes QEMU and a kernel of Debian, which is downloaded.
 //!
 //! ```text
@@ -16,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
-use support::run::{Finished, SOON, run_for, until};
+use support::nvme;
+use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
-use support::server::{Server, let_run, status, zoneweave};
+use support::server::{Server, ask, let_run, refused, status, zoneweave};
 use support::writer::Oracle;
 use support::{random, text};
 
@@ -31,63 +31,26 @@ const NODES: usize = DRIVES + 1;
 
 /// A controller with a namespace, the last one with two.
 fn drive(scratch: &Path, index: usize) -> Vec<String> {
-    let controller = ["-device".to_owned(), format!("nvme,serial=zns{index},id=nvme{index},zoned.zasl=5")];
-    let namespaces = if index + 1 == DRIVES { 1..=2 } else { 1..=1 };
-    controller.into_iter().chain(namespaces.flat_map(|number| namespace(scratch, index, number))).collect()
-}
-
-/// A namespace of 64 zones with 64 bytes of metadata apart.
-fn namespace(scratch: &Path, index: usize, number: u32) -> Vec<String> {
-    let image = scratch.join(format!("z{index}n{number}.img"));
-    std::fs::File::create(&image).unwrap().set_len(DRIVE_BYTES).unwrap();
-    let file = text(&image);
-    let namespace = "logical_block_size=4096,physical_block_size=4096,ms=64,mset=0,zoned=true,zoned.zone_size=16M,\
-                     zoned.zone_capacity=12M,zoned.max_open=14,zoned.max_active=14";
-    [
-        "-drive".to_owned(),
-        format!("file={file},id=z{index}n{number},format=raw,if=none,cache=unsafe,discard=unmap"),
-        "-device".to_owned(),
-        format!("nvme-ns,drive=z{index}n{number},bus=nvme{index},nsid={number},{namespace}"),
-    ]
-    .to_vec()
+    let numbers = if index + 1 == DRIVES { 1..=2 } else { 1..=1 };
+    let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
+    let namespaces =
+        numbers.flat_map(|number| nvme::namespace(scratch, (index, number), DRIVE_BYTES, &format));
+    nvme::controller(index).into_iter().chain(namespaces).collect()
 }
 
 /// Boots a machine with NVMe drives in which this program runs one of its tests.
 fn run_with_nvme(name: &str) {
     let scratch = Scratch::new("zns");
     let devices = (0..DRIVES).flat_map(|index| drive(scratch.path(), index)).collect();
-    let prepare = format!(
-        "for try in $(seq 100); do [ $(ls /dev/ng*n1 2> /dev/null | wc -l) = {DRIVES} ] && break; sleep 0.1; done"
+    let prepare = &nvme::wait_for(DRIVES);
+    run_inside(
+        &scratch,
+        Inside { name, kernel: Kernel::Current, devices, modules: "nvme", programs: &[], prepare },
     );
-    run_in(&scratch, name, devices, "nvme", &prepare);
-}
-
-/// Boots a machine of these devices and modules, prepares it, and lets this program run one of its tests there.
-fn run_in(scratch: &Scratch, name: &str, devices: Vec<String>, modules: &str, prepare: &str) {
-    run_inside(scratch, Inside { name, kernel: Kernel::Current, devices, modules, programs: &[], prepare });
 }
 
 fn node(index: usize) -> PathBuf {
     PathBuf::from(format!("/dev/ng{index}n1"))
-}
-
-fn run(arguments: &[&str]) -> Finished {
-    run_for(SOON, zoneweave().args(arguments))
-}
-
-#[track_caller]
-fn refused(arguments: &[&str], code: i32, why: &str) {
-    let ran = run(arguments);
-    assert_eq!(ran.code(), Some(code), "{ran}");
-    assert!(ran.to_string().contains(why), "{why}: {ran}");
-}
-
-/// Writes for a while, and kills the server meanwhile.
-fn write_and_kill(server: Server, oracle: &mut Oracle, random: &mut Random) {
-    let writers = oracle.write(&server, random);
-    let_run(Duration::from_millis(1000 + random.below(1000)));
-    server.kill_9();
-    println!("- killed after {} acknowledged requests", oracle.join(writers));
 }
 
 #[test]
@@ -108,86 +71,6 @@ fn a_server_whose_drives_another_one_takes_ends() {
     }
 }
 
-#[test]
-fn an_array_on_zoned_disks_survives() {
-    if is_inside() {
-        disks();
-    } else if is_asked_for(&[]) {
-        let prepare = "mount -t configfs none /sys/kernel/config
-            for disk in $(seq 5); do
-                cd /sys/kernel/config/nullb; mkdir nullb$disk; cd nullb$disk
-                echo 1 > memory_backed; echo 4096 > blocksize; echo 1024 > size; echo 1 > zoned
-                echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active
-                echo 1 > power
-            done; cd /";
-        run_in(&Scratch::new("disks"), "an_array_on_zoned_disks_survives", Vec::new(), "null_blk", prepare);
-    }
-}
-
-/// Zoned block devices of the kernel, which keep no metadata: identities lie in-band.
-fn disks() {
-    let mut random = random(64);
-    let dir = PathBuf::from("/tmp/array");
-    let disk = |index: usize| format!("/dev/nullb{index}");
-    let all = (1..=4).map(disk).collect::<Vec<_>>().join(",");
-    let state = |index: usize| {
-        let list = run(&["drive", "list", "--json"]);
-        let list: Value = serde_json::from_str(&list.stdout).unwrap();
-        let drives = list["drives"].as_array().unwrap();
-        let found = drives.iter().find(|drive| drive["path"] == disk(index).as_str()).cloned();
-        found.unwrap_or_else(|| panic!("disk {index} is not listed: {list:#}"))
-    };
-    let free = state(5);
-    assert!(free["state"] == "free" && free["advice"].as_str().unwrap().contains("in-band"), "{free:#}");
-    let passed = run_for(
-        SOON * 2,
-        zoneweave().args(["drive", "qualify", &disk(5), "--destroy", "--steps", "300", "--json"]),
-    );
-    assert_eq!(passed.code(), Some(0), "{passed}");
-    assert_eq!(state(5)["state"], "free", "a drive for the length of the checks");
-    println!("- qualified");
-    let made = run(&["create", text(&dir), "--drives-path", &all]);
-    assert_eq!(made.code(), Some(0), "{made}");
-    println!("- {}", made.stdout.lines().next().unwrap_or_default());
-    let other = ["create", "/tmp/other", "--drives-path", &all];
-    refused(&other, 4, "zones that are not empty, and holds a part of array");
-    refused(&["create", "/tmp/other", "--drives-path", "/dev/nullb5,/dev/nullb0"], 2, "take one kind");
-    let server = Server::serve(&dir);
-    refused(&[&other[..], &["--force"]].concat(), 5, "in use");
-    assert_eq!(state(1)["state"], "in-use");
-    let mut oracle = Oracle::new();
-    write_and_kill(server, &mut oracle, &mut random);
-    for _ in 0..3 {
-        let server = Server::serve(&dir);
-        oracle.verify(&server);
-        write_and_kill(server, &mut oracle, &mut random);
-    }
-    let server = Server::serve(&dir);
-    let failed = run(&["drive", "fail", text(&dir), "2"]);
-    assert_eq!(failed.code(), Some(0), "{failed}");
-    oracle.verify(&server);
-    let replaced = ["drive", "replace", text(&dir), "2", "--with", "/dev/nullb5", "--wait"];
-    let replaced = run_for(SOON * 2, zoneweave().args(replaced));
-    assert_eq!(replaced.code(), Some(0), "{replaced}");
-    oracle.verify(&server);
-    server.stop();
-    let checked = run(&["check", text(&dir)]);
-    assert_eq!(checked.code(), Some(0), "{checked}");
-    println!("- a member was replaced, and everything is as it should be");
-    // `array.toml` is lost, and everything is found on the disks.
-    let lost = std::fs::read_to_string(dir.join("array.toml")).unwrap();
-    let uuid = lost.split("uuid = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    std::fs::rename(&dir, "/tmp/lost").unwrap();
-    let assembled = run(&["assemble", text(&dir), "--array", uuid]);
-    assert_eq!(assembled.code(), Some(0), "{assembled}");
-    let server = Server::serve(&dir);
-    oracle.verify(&server);
-    server.stop();
-    let destroyed = run(&["destroy", "--yes", text(&dir)]);
-    assert_eq!(destroyed.code(), Some(0), "{destroyed}");
-    assert_eq!(state(1)["state"], "free", "disks are emptied, not removed");
-}
-
 fn signal(server: &Server, name: &str) {
     let sent = run_for(SOON, Command::new("kill").args([name, &server.process().to_string()]));
     assert_eq!(sent.code(), Some(0), "{sent}");
@@ -199,7 +82,7 @@ fn taken() {
     let mut random = random(73);
     let (dir, other) = (PathBuf::from("/tmp/array"), PathBuf::from("/tmp/other"));
     let nodes: Vec<String> = (0..4).map(|index| text(&node(index)).to_owned()).collect();
-    let made = run(&["create", text(&dir), "--drives-path", &nodes.join(",")]);
+    let made = ask(&["create", text(&dir), "--drives-path", &nodes.join(",")]);
     assert_eq!(made.code(), Some(0), "{made}");
     let mut first = Server::serve(&dir);
     let mut oracle = Oracle::new();
@@ -271,7 +154,7 @@ fn qualify() {
 
 /// Drives with what is to be done with them.
 fn listed() {
-    let list = run(&["drive", "list", "--json"]);
+    let list = ask(&["drive", "list", "--json"]);
     let list: Value = serde_json::from_str(&list.stdout).unwrap();
     let state = |index: usize| {
         let drives = list["drives"].as_array().unwrap();
@@ -287,7 +170,7 @@ fn live() {
     qualify();
     let server = create(&dir);
     let mut oracle = Oracle::new();
-    write_and_kill(server, &mut oracle, &mut random);
+    oracle.write_and_kill(server, &mut random);
     // One that is pulled is not waited for, but for a second.
     let server = Server::serve_with(&dir, &["--drive-patience", "1"]);
     oracle.verify(&server);
@@ -296,7 +179,7 @@ fn live() {
     swap_names(&dir, &mut oracle);
     hiccups(&dir, &mut oracle, &mut random);
     stop_while_away(&dir, &mut oracle, &mut random);
-    let destroyed = run(&["destroy", "--yes", text(&dir)]);
+    let destroyed = ask(&["destroy", "--yes", text(&dir)]);
     assert_eq!(destroyed.code(), Some(0), "{destroyed}");
     assert!(node(4).exists(), "devices are emptied, not removed");
 }
@@ -307,7 +190,7 @@ fn create(dir: &Path) -> Server {
     let all = nodes.join(",");
     let shared = ["create", "/tmp/other", "--drives-path", "/dev/ng3n1,/dev/ng4n1,/dev/ng4n2"];
     refused(&shared, 4, "/dev/ng4n1 and /dev/ng4n2 are parts of nvme");
-    let made = run(&["create", text(dir), "--drives-path", &all]);
+    let made = ask(&["create", text(dir), "--drives-path", &all]);
     assert_eq!(made.code(), Some(0), "{made}");
     println!("- {}", made.stdout.lines().next().unwrap_or_default());
     let other = ["create", "/tmp/other", "--drives-path", &all];
@@ -349,7 +232,7 @@ fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mu
     println!("- rebuilt onto /dev/ng4n1");
     oracle.verify(&server);
     server.stop();
-    let checked = run(&["check", place]);
+    let checked = ask(&["check", place]);
     assert_eq!(checked.code(), Some(0), "{checked}");
 }
 
@@ -430,7 +313,7 @@ fn hiccups(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     server.kill_9();
     println!("- three resets and a pull, {} acknowledged requests", oracle.join(writers));
     let server = Server::serve(dir);
-    let failed = run(&["drive", "fail", text(dir), "3"]);
+    let failed = ask(&["drive", "fail", text(dir), "3"]);
     assert_eq!(failed.code(), Some(0), "{failed}");
     oracle.verify(&server);
     let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", text(dir), "3", "--wait"]));
@@ -446,7 +329,7 @@ fn stop_while_away(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     let number = controller_of(dir, 3);
     std::fs::write(format!("/sys/class/nvme/nvme{number}/device/remove"), "1").unwrap();
     assert!(until(SOON, || is_stalled(dir, 3)), "{:#}\n{}", status(dir), server.log());
-    let stopped = run(&["stop", text(dir)]);
+    let stopped = ask(&["stop", text(dir)]);
     println!("- stopped while a drive was away: {:?}", stopped.code());
     assert!(until(Duration::from_secs(20), || server.has_ended()), "{}", server.log());
     println!("- {} acknowledged requests", oracle.join(writers));

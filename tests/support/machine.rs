@@ -17,6 +17,9 @@ const PREPARATION_MAX: Duration = Duration::from_secs(180);
 /// Longest time of a machine that runs a test, from its start.
 const MACHINE_MAX: Duration = Duration::from_secs(300);
 
+/// Memory of a machine that runs a test, in MiB.
+const INSIDE_MEMORY: u32 = 3072;
+
 /// Says that this program runs in the machine.
 const INSIDE: &str = "ZONEWEAVE_INSIDE";
 
@@ -34,7 +37,7 @@ const INIT: &str = "#!/bin/busybox sh
 export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 mkdir -p /dev/shm; mount -t tmpfs tmp /dev/shm; mount -t tmpfs tmp /tmp; ip link set lo up
-for module in $(ls /modules); do insmod /modules/$module; done
+for module in /modules/*.ko; do insmod $module $(cat $module.options 2> /dev/null); done
 sh /work.sh > /dev/ttyS0 2>&1
 echo \"work ended with $?\" > /dev/ttyS0
 sync; sleep 1; poweroff -f
@@ -47,7 +50,7 @@ pub struct Parts<'a> {
     pub memory_mib: u32,
     /// Options of QEMU for its devices.
     pub devices: Vec<String>,
-    /// Modules of the kernel, with spaces between them.
+    /// Modules of the kernel, with spaces between them; with options, `MODULE:NAME=VALUE:NAME=VALUE`.
     pub modules: &'a str,
     /// Programs of this host, by name.
     pub programs: &'a [&'a str],
@@ -99,11 +102,12 @@ impl Machine {
         qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={memory}M,share=on")]);
         qemu.args(&parts.devices);
         qemu.arg("-serial").arg(format!("file:{}", text(&console)));
-        qemu.arg("-kernel").arg(kernel.join("boot").join(format!("vmlinuz-{version}")));
+        qemu.arg("-kernel").arg(unpacked(&kernel, &version));
         qemu.arg("-initrd").arg(image);
         qemu.args([
             "-append",
-            "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on",
+            "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable random.trust_cpu=on \
+             cryptomgr.notests",
         ]);
         let log = File::create(scratch.join("qemu.log")).unwrap();
         qemu.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
@@ -133,7 +137,7 @@ pub struct Inside<'a> {
     pub kernel: Kernel,
     /// Options of QEMU for its devices.
     pub devices: Vec<String>,
-    /// Modules of the kernel, with spaces between them.
+    /// Modules of the kernel, as in [`Parts`].
     pub modules: &'a str,
     /// Programs of this host, by name.
     pub programs: &'a [&'a str],
@@ -154,7 +158,8 @@ pub fn run_inside(scratch: &Scratch, inside: Inside<'_>) {
         text(&own)
     );
     let files = &[&*own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))];
-    let parts = Parts { kernel, memory_mib: 2048, devices, modules, programs, files, script: &script };
+    let parts =
+        Parts { kernel, memory_mib: INSIDE_MEMORY, devices, modules, programs, files, script: &script };
     let machine = Machine::of(scratch.path(), &parts);
     // The console may end within a line.
     let is_end =
@@ -201,6 +206,20 @@ fn kernel(kernel: Kernel) -> (PathBuf, String) {
     (folder, version.into_string().expect("a version is text"))
 }
 
+/// The kernel without its compression, made once: a machine without KVM takes seconds for that at each start.
+#[track_caller]
+fn unpacked(kernel: &Path, version: &str) -> PathBuf {
+    let image = kernel.join(format!("vmlinux-{version}"));
+    if !image.is_file() {
+        let unpack = "set -e; begin=$(LC_ALL=C grep -aobP '\\xfd7zXZ\\x00' \"$1\" | head -1 | cut -d: -f1)
+            tail -c +$((begin + 1)) \"$1\" | xz -dcq --single-stream > \"$2.new\" || true; mv \"$2.new\" \"$2\"
+            [ \"$(head -c 4 \"$2\" | tail -c 3)\" = ELF ] || cp \"$1\" \"$2\"";
+        let packed = kernel.join("boot").join(format!("vmlinuz-{version}"));
+        done(run_for(PREPARATION_MAX, command("sh").args(["-c", unpack, "sh", text(&packed), text(&image)])));
+    }
+    image
+}
+
 /// QEMU: that of `ZONEWEAVE_QEMU`, with the options in it, or that of this host.
 fn qemu() -> Command {
     let named = std::env::var("ZONEWEAVE_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
@@ -231,9 +250,10 @@ fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> Pa
         for program in $(cat programs files); do ldd \"$(command -v $program)\"; done | grep -o '/[^ ]*' | sort -u |
             while read -r library; do cp -L \"$library\" lib/; cp -L \"$library\" lib64/; done
         number=100
-        for module in \"$@\"; do modprobe -d \"$kernel\" -S \"$version\" --show-depends $module; done |
-            sed -n 's/^insmod \\([^ ]*\\).*/\\1/p' | awk '!seen[$0]++' |
-            while read -r module; do
+        for module in \"$@\"; do modprobe -d \"$kernel\" -S \"$version\" --show-depends $(echo $module | tr : ' '); done |
+            sed -n 's/^insmod //p' | awk '!seen[$1]++' |
+            while read -r module options; do
+                [ -z \"$options\" ] || echo \"$options\" > modules/$number.ko.options
                 case \"$module\" in *.xz) xz -dc ;; *) cat ;; esac < \"$module\" > modules/$number.ko; number=$((number + 1))
             done
         find . | cpio --quiet -o -H newc > \"$image\"";

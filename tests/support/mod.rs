@@ -16,6 +16,8 @@ pub mod machine;
 pub mod md;
 pub mod mount;
 pub mod nbd;
+pub mod nvme;
+pub mod outside;
 pub mod run;
 pub mod scratch;
 pub mod server;

@@ -1,6 +1,7 @@
 //! An NBD client of nothing but a socket: fixed newstyle, simple replies, many requests in flight.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -90,16 +91,35 @@ pub fn connect(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// Bytes to and from a server.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 /// A connection in transmission.
 pub struct Client {
-    stream: UnixStream,
+    stream: Box<dyn Stream>,
     pub size_bytes: u64,
 }
 
 impl Client {
     /// Connects and negotiates.
     pub fn open(socket: &Path) -> io::Result<Client> {
-        let mut client = Client { stream: connect(socket)?, size_bytes: 0 };
+        Client::over(connect(socket)?)
+    }
+
+    /// The same over the network, beside a handle that cuts the connection.
+    pub fn open_tcp(address: (&str, u16)) -> io::Result<(Client, TcpStream)> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+        stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+        let handle = stream.try_clone()?;
+        Ok((Client::over(stream)?, handle))
+    }
+
+    fn over(stream: impl Stream + 'static) -> io::Result<Client> {
+        let mut client = Client { stream: Box::new(stream), size_bytes: 0 };
         let greeting: [u8; 18] = client.take()?;
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         client.send(&handshake())?;

@@ -24,6 +24,14 @@ pub fn ask(arguments: &[&str]) -> Finished {
     run_for(SOON, zoneweave().args(arguments))
 }
 
+/// Asserts that these arguments are refused with this code, for this reason.
+#[track_caller]
+pub fn refused(arguments: &[&str], code: i32, why: &str) {
+    let ran = ask(arguments);
+    assert_eq!(ran.code(), Some(code), "{ran}");
+    assert!(ran.to_string().contains(why), "{why}: {ran}");
+}
+
 /// `zoneweave status --json`.
 #[track_caller]
 pub fn status(dir: &Path) -> Value {

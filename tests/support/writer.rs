@@ -4,11 +4,12 @@
 //! acknowledged last or what was on its way: nothing older, nothing mixed.
 
 use super::nbd::{Client, FUA, Request, TRIM, WRITE};
-use super::server::Server;
+use super::server::{Server, let_run};
 use super::stamp::{BLOCK_BYTES, BLOCK_BYTES_U64, push_block, stamp_of};
 use base::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 pub const BLOCKS: u64 = 64 * 256;
 const CONNECTIONS: u64 = 4;
@@ -116,7 +117,12 @@ impl Oracle {
 
     /// Begins to write, until the server ends.
     pub fn write(&mut self, server: &Server, random: &mut Random) -> Writers {
-        let writers: Vec<Writer> = (0..CONNECTIONS).map(|index| self.writer(server, index, random)).collect();
+        self.write_with(random, &mut || server.client())
+    }
+
+    /// Begins to write over connections that are opened this way.
+    pub fn write_with(&mut self, random: &mut Random, open: &mut dyn FnMut() -> Client) -> Writers {
+        let writers: Vec<Writer> = (0..CONNECTIONS).map(|index| self.writer(open(), index, random)).collect();
         Writers(writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect())
     }
 
@@ -132,10 +138,18 @@ impl Oracle {
         count
     }
 
-    fn writer(&self, server: &Server, index: u64, random: &mut Random) -> Writer {
+    /// Writes for one second or two, and kills the server meanwhile.
+    pub fn write_and_kill(&mut self, server: Server, random: &mut Random) {
+        let writers = self.write(&server, random);
+        let_run(Duration::from_millis(1000 + random.below(1000)));
+        server.kill_9();
+        println!("- killed after {} acknowledged requests", self.join(writers));
+    }
+
+    fn writer(&self, client: Client, index: u64, random: &mut Random) -> Writer {
         let own = index * DEPTH * BLOCKS_EACH..(index + 1) * DEPTH * BLOCKS_EACH;
         Writer {
-            client: server.client(),
+            client,
             random: Random::from_seed(random.bits()),
             index,
             stamp_next: self.stamp_next,
@@ -166,16 +180,24 @@ impl Oracle {
     /// Compares all blocks with what they may hold, which is what they do hold from now on.
     #[track_caller]
     pub fn verify(&mut self, server: &Server) {
-        let mut client = server.client();
+        if let Err(wrong) = self.verify_with(&mut server.client()) {
+            panic!("{wrong}\n{}", server.log());
+        }
+    }
+
+    /// The same over a connection.
+    ///
+    /// # Errors
+    /// With the block that holds something else.
+    pub fn verify_with(&mut self, client: &mut Client) -> Result<(), String> {
         assert!(client.size_bytes >= BLOCKS * BLOCK_BYTES_U64, "{} bytes", client.size_bytes);
         let mut lba = 0;
         while lba < BLOCKS {
             let data = client.read(lba * BLOCK_BYTES_U64, 1 << 20).unwrap();
-            if let Err(wrong) = self.compare(lba, &data) {
-                panic!("{wrong}\n{}", server.log());
-            }
+            self.compare(lba, &data)?;
             lba += (1 << 20) / BLOCK_BYTES_U64;
         }
+        Ok(())
     }
 
     /// The same of some blocks in a row.
