@@ -18,6 +18,7 @@ use drive::zoned;
 use serde::Serialize;
 use std::fmt;
 use std::io::ErrorKind;
+use std::path::Path;
 
 #[derive(Debug, Args)]
 pub struct DriveList {
@@ -86,13 +87,24 @@ impl Candidate {
             None => state_of(&node),
         };
         // One without metadata is used by its block node, with identities in-band.
-        if matches!(state, State::Unsuited { .. }) && zoned::geometry_of(&block_path).is_ok() {
+        let is_plain = match &state {
+            State::Unsuited { .. } => zoned::geometry_of(&block_path).is_ok(),
+            State::InUse => node.path != block_path && is_of_another_format(&node.path),
+            _ => false,
+        };
+        if is_plain {
             node.path = block_path;
             state = state_of(&node);
         }
         let advice = advice(&node, &state);
         Candidate { node, state, advice }
     }
+}
+
+/// True of a namespace whose blocks do not have the metadata that passthrough needs, in use or not.
+fn is_of_another_format(path: &Path) -> bool {
+    let problem = nvme::open::look(path).err().map(|error| error.problem);
+    matches!(problem, Some(DriveProblem::Nvme(NvmeProblem::Format(_))))
 }
 
 /// State of an NVMe namespace with zones.

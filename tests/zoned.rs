@@ -1,0 +1,279 @@
+//! Arrays on zoned block devices of the kernel, which keep no metadata: null_blk, shingled disks of scsi_debug, namespaces of QEMU.
+//! This program runs in the machine that has them. `cargo xtask guest` runs it.
+//!
+//! ```text
+//!   here: boots a machine with this program in it ──> there: qualify, create, serve, write, kill, lose a disk or zones, replace
+//! ```
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use base::random::Random;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
+use support::run::{SOON, command, run_for, until};
+use support::scratch::Scratch;
+use support::server::{Server, ask, assert_clean, let_run, refused, status, zoneweave};
+use support::writer::Oracle;
+use support::{nvme, random, text};
+
+/// Disks of a machine: four for an array, and one to replace another.
+const DISKS: usize = 5;
+
+/// Makes disks of null_blk from the lines of its configuration.
+fn null_disks(lines: &str) -> String {
+    format!(
+        "mount -t configfs none /sys/kernel/config
+         for disk in $(seq {DISKS}); do
+             cd /sys/kernel/config/nullb; mkdir nullb$disk; cd nullb$disk
+             echo 1 > memory_backed; echo 4096 > blocksize; echo 1 > zoned
+             {lines}
+             echo 1 > power
+         done; cd /"
+    )
+}
+
+fn on_machine(name: &str, devices: Vec<String>, modules: &str, programs: &[&str], prepare: &str) {
+    let inside = Inside { name, kernel: Kernel::Current, devices, modules, programs, prepare };
+    run_inside(&Scratch::new("zoned"), inside);
+}
+
+#[test]
+fn an_array_on_zoned_disks_survives() {
+    if is_inside() {
+        let disks = (1..=DISKS).map(|index| format!("/dev/nullb{index}")).collect::<Vec<_>>();
+        refused(&["create", "/tmp/other", "--drives-path", "/dev/nullb5,/dev/nullb0"], 2, "take one kind");
+        live(&disks);
+    } else if is_asked_for(&[]) {
+        let prepare = null_disks(
+            "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
+        );
+        on_machine("an_array_on_zoned_disks_survives", Vec::new(), "null_blk", &[], &prepare);
+    }
+}
+
+/// Host-managed disks: conventional zones come first, three zones may be open.
+#[test]
+fn an_array_on_shingled_disks_survives() {
+    if is_inside() {
+        let found = std::fs::read_dir("/sys/class/block").unwrap().flatten();
+        let names = found.map(|entry| entry.file_name().into_string().unwrap());
+        let disks: BTreeSet<String> =
+            names.filter(|name| name.starts_with("sd")).map(|name| format!("/dev/{name}")).collect();
+        assert_eq!(disks.len(), DISKS);
+        for disk in &disks {
+            println!("- {disk}: {}", zones_at_first(disk));
+        }
+        live(&Vec::from_iter(disks));
+    } else if is_asked_for(&["blkzone"]) {
+        let options = format!(
+            "add_host={DISKS}:per_host_store=1:dev_size_mb=272:zbc=managed:zone_size_mb=8:zone_max_open=3:zone_nr_conv=2\
+             :sector_size=4096:ndelay=20000"
+        );
+        let prepare = format!(
+            "for try in $(seq 100); do [ $(ls -d /sys/class/block/sd* 2> /dev/null | wc -l) = {DISKS} ] && break; sleep 0.1; done"
+        );
+        let modules = format!("sd_mod scsi_debug:{options}");
+        on_machine("an_array_on_shingled_disks_survives", Vec::new(), &modules, &["blkzone"], &prepare);
+    }
+}
+
+/// Namespaces with zones that are formatted without metadata.
+#[test]
+fn an_array_on_namespaces_without_metadata_survives() {
+    if is_inside() {
+        live(&Vec::from_iter((0..DISKS).map(|index| format!("/dev/nvme{index}n1"))));
+    } else if is_asked_for(&[]) {
+        let scratch = Scratch::new("plain");
+        let format = format!("logical_block_size=4096,physical_block_size=4096,{}", nvme::ZONED);
+        let namespace = |index| nvme::namespace(scratch.path(), (index, 1), 1 << 30, &format);
+        let drive = |index| nvme::controller(index).into_iter().chain(namespace(index));
+        let devices = (0..DISKS).flat_map(drive).collect();
+        let prepare = nvme::wait_for(DISKS);
+        on_machine("an_array_on_namespaces_without_metadata_survives", devices, "nvme", &[], &prepare);
+    }
+}
+
+/// Zones turn read-only and offline while clients write.
+#[test]
+fn zones_that_die_cost_no_disk() {
+    if is_inside() {
+        dying();
+    } else if is_asked_for(&["blkzone"]) {
+        let prepare = null_disks(
+            "echo 256 > size; echo 4 > zone_size; echo 3 > zone_capacity; echo 14 > zone_max_open",
+        );
+        on_machine("zones_that_die_cost_no_disk", Vec::new(), "null_blk", &["blkzone"], &prepare);
+    }
+}
+
+/// The first three lines of a report, in short.
+fn zones_at_first(disk: &str) -> String {
+    let report = run_for(SOON, command("blkzone").args(["report", "--count", "3", disk])).expect("blkzone");
+    let kinds = report.lines().filter_map(|line| line.rsplit_once("type: ").map(|(_, kind)| kind.to_owned()));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// What `drive list` says of a disk.
+fn listed(disk: &str) -> Value {
+    let list = ask(&["drive", "list", "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let found = list["drives"].as_array().unwrap().iter().find(|drive| drive["path"] == disk).cloned();
+    found.unwrap_or_else(|| panic!("{disk} is not listed: {list:#}"))
+}
+
+fn qualify(disk: &str) {
+    let free = listed(disk);
+    assert!(free["state"] == "free" && free["advice"].as_str().unwrap().contains("in-band"), "{free:#}");
+    let began = Instant::now();
+    let asked = ["drive", "qualify", disk, "--destroy", "--steps", "300", "--json"];
+    let passed = run_for(SOON * 2, zoneweave().args(asked));
+    assert_eq!(passed.code(), Some(0), "{passed}");
+    assert_eq!(listed(disk)["state"], "free", "a drive for the length of the checks");
+    println!("- qualified in {:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// Makes an array of the first four disks, and serves it.
+fn create(dir: &Path, disks: &[String]) -> Server {
+    let all = disks[..4].join(",");
+    ask(&["create", text(dir), "--drives-path", &all]).expect("create");
+    let other = ["create", "/tmp/other", "--drives-path", &all];
+    refused(&other, 4, "zones that are not empty, and holds a part of array");
+    let server = Server::serve(dir);
+    refused(&[&other[..], &["--force"]].concat(), 5, "in use");
+    assert_eq!(listed(&disks[0])["state"], "in-use");
+    server
+}
+
+/// A life of an array: kills, a disk that is lost and replaced, `array.toml` that is lost.
+fn live(disks: &[String]) {
+    let mut random = random(64);
+    let dir = PathBuf::from("/tmp/array");
+    qualify(&disks[4]);
+    let server = create(&dir, disks);
+    println!("- {} bytes", status(&dir)["capacity_bytes"]);
+    let mut oracle = Oracle::new();
+    oracle.write_and_kill(server, &mut random);
+    for _ in 0..3 {
+        let server = Server::serve(&dir);
+        oracle.verify(&server);
+        oracle.write_and_kill(server, &mut random);
+    }
+    replace(&dir, &disks[4], &mut oracle, &mut random);
+    assemble(&dir, &mut oracle);
+    ask(&["destroy", "--yes", text(&dir)]).expect("destroy");
+    assert_eq!(listed(&disks[0])["state"], "free", "disks are emptied, not removed");
+}
+
+/// A disk fails, the array is killed without it, and a disk takes its place while clients write.
+fn replace(dir: &Path, with: &str, oracle: &mut Oracle, random: &mut Random) {
+    let server = Server::serve(dir);
+    ask(&["drive", "fail", text(dir), "2"]).expect("fail");
+    oracle.verify(&server);
+    oracle.write_and_kill(server, random);
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    let writers = oracle.write(&server, random);
+    let began = Instant::now();
+    let replaced = ["drive", "replace", text(dir), "2", "--with", with, "--wait"];
+    run_for(SOON * 2, zoneweave().args(replaced)).expect("replace");
+    println!("- replaced in {:.1} s under load", began.elapsed().as_secs_f64());
+    server.kill_9();
+    println!("- killed after {} acknowledged requests", oracle.join(writers));
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    server.stop();
+    assert_clean(dir);
+}
+
+/// `array.toml` is lost, and everything is found on the disks.
+fn assemble(dir: &Path, oracle: &mut Oracle) {
+    let lost = std::fs::read_to_string(dir.join("array.toml")).unwrap();
+    let uuid = lost.split("uuid = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    std::fs::rename(dir, "/tmp/lost").unwrap();
+    ask(&["assemble", text(dir), "--array", uuid]).expect("assemble");
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    server.stop();
+}
+
+/// Zones of a disk that are open, as sectors.
+fn open_zones(disk: &str) -> Vec<u64> {
+    let report = run_for(SOON, command("blkzone").args(["report", disk])).expect("blkzone");
+    let open = report.lines().filter(|line| line.contains("zcond: 2(oi)"));
+    open.map(|line| {
+        let start = line.split("start: 0x").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        u64::from_str_radix(start, 16).unwrap()
+    })
+    .collect()
+}
+
+/// Sectors of the zones of `dying`.
+const ZONE_SECTORS: u64 = 4 << 11;
+/// Zones that do not die: two of the journal, which take the disk along, and those of superblocks.
+const KEPT_ZONES: u64 = 2 + 4;
+
+/// Turns an open zone of a disk read-only, or offline; false when none is open.
+fn end_zone(disk: usize, is_offline: bool, random: &mut Random) -> bool {
+    let zones: Vec<u64> = open_zones(&format!("/dev/nullb{disk}"))
+        .into_iter()
+        .filter(|sector| *sector >= KEPT_ZONES * ZONE_SECTORS)
+        .collect();
+    if zones.is_empty() {
+        return false;
+    }
+    let sector = zones[usize::try_from(random.below(zones.len() as u64)).unwrap()];
+    let how = if is_offline { "zone_offline" } else { "zone_readonly" };
+    std::fs::write(format!("/sys/kernel/config/nullb/nullb{disk}/{how}"), sector.to_string()).unwrap();
+    println!("- disk {disk}, zone {}: {how}", sector / ZONE_SECTORS);
+    true
+}
+
+/// Lets an open zone of a disk die; false when no zone is retired for that: it may be one of a segment that takes no more writes.
+fn retires(dir: &Path, disk: usize, is_offline: bool, random: &mut Random) -> bool {
+    let retired = || status(dir)["retired_zones"].as_u64().unwrap();
+    let_run(Duration::from_secs(1));
+    let before = retired();
+    assert!(until(SOON, || end_zone(disk, is_offline, random)), "no zone of disk {disk} is open");
+    until(Duration::from_secs(4), || retired() > before)
+}
+
+/// Zones die under writes, one after the other, and the server is killed: neither a client nor a disk is lost for that.
+fn dying() {
+    let mut random = random(7);
+    let dir = PathBuf::from("/tmp/array");
+    let disks: Vec<String> = (1..=4).map(|index| format!("/dev/nullb{index}")).collect();
+    ask(&["create", text(&dir), "--drives-path", &disks.join(",")]).expect("create");
+    let mut oracle = Oracle::new();
+    let mut retired = 0;
+    for round in 0..4 {
+        let server = Server::serve(&dir);
+        oracle.verify(&server);
+        let writers = oracle.write(&server, &mut random);
+        for disk in [1, 2] {
+            // What was written to a zone that is offline is gone: such zones are of one disk.
+            let is_offline = disk == 1 && round % 2 == 1;
+            let is_retired = (0..5).any(|_| retires(&dir, disk, is_offline, &mut random));
+            assert!(is_retired, "{:#}\n{}", status(&dir), server.log());
+        }
+        // Long enough for the journal to turn several times.
+        let_run(Duration::from_secs(6));
+        let now = status(&dir);
+        retired = now["retired_zones"].as_u64().unwrap();
+        assert_eq!(now["state"], "clean", "{now:#}\n{}", server.log());
+        server.kill_9();
+        println!("- {retired} zones retired, killed after {} acknowledged requests", oracle.join(writers));
+    }
+    let server = Server::serve(&dir);
+    oracle.verify(&server);
+    run_for(SOON * 2, zoneweave().args(["scrub", text(&dir), "--repair"])).expect("scrub");
+    let now = status(&dir);
+    assert!(now["state"] == "clean" && now["lost_blocks"] == 0, "{now:#}");
+    server.stop();
+    assert_clean(&dir);
+    println!("- {retired} zones retired, no client saw an error, no disk was lost, `check` is clean");
+}
