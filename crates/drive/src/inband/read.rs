@@ -1,11 +1,11 @@
 //! Reads: data from the device, identities from memory or from beside the data.
 //!
 //! A block of a full zone without an identity was never written: behind the end of a zone that was finished, or before it, where a power
-//! failure left blocks that nobody was answered for. It reads as zeros.
+//! failure left blocks that nobody was answered for. It reads as zeros. So does a block whose data arrived and whose identity did not.
 
 use super::{InbandDrive, Waiter, Work};
 use crate::answer::{Asked, block_count};
-use crate::units::identity::{Owner, Unit};
+use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::{UNIT_BLOCKS, UNIT_PLACES, unit_of};
 use base::frame::Frame;
 use base::time::Instant;
@@ -16,7 +16,7 @@ use zone::device::{Op, Status, ZoneState, ZonedDevice};
 #[derive(Clone, Copy, Debug)]
 enum Known {
     No,
-    Oob([u8; OOB_BYTES]),
+    Is(Identity),
     /// It was not written.
     Blank,
 }
@@ -61,7 +61,7 @@ impl Read {
         for (offset, known) in (self.offset..).zip(&mut self.known) {
             if unit_of(offset) == number {
                 let identity = unit.identities.get((offset - first) as usize);
-                *known = identity.map_or(Known::Blank, |identity| Known::Oob(identity.oob));
+                *known = identity.map_or(Known::Blank, |identity| Known::Is(*identity));
             }
         }
     }
@@ -249,7 +249,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let Work::Read(mut read) = task.work else { unreachable!("a read") };
         for (frame, known) in read.frames.iter_mut().zip(&read.known) {
             match known {
-                Known::Oob(oob) => frame.oob = *oob,
+                // Data that were never answered are not shown: without metadata they would pass for damaged ones.
+                Known::Is(identity) if identity.is_torn(&frame.data) => make_blank(frame),
+                Known::Is(identity) => frame.oob = identity.oob,
                 Known::Blank => make_blank(frame),
                 Known::No => read.failure = read.failure.or(Some(Status::UnrecoveredReadError)),
             }

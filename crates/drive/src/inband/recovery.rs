@@ -489,7 +489,8 @@ fn find_zone(
                 }
                 _ => {
                     is_over = true;
-                    tail.push(Identity { crc: crc.unwrap_or(0), oob: [0; OOB_BYTES] });
+                    let unread = Identity { crc: 0, oob: [0; OOB_BYTES] };
+                    tail.push(frame.as_ref().map_or(unread, |frame| Identity::torn(&frame.data)));
                 }
             }
         }

@@ -110,6 +110,22 @@ fn more_records_than_the_journal_has_places() {
 }
 
 #[test]
+fn data_without_identities_read_as_zeros() {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    // The data of two more arrive, and the record of the journal does not.
+    let arrived = run(drive.device_mut(), 7, Op::Write { offset: 3, frames: frames(2) });
+    assert_eq!(arrived.status, Status::Success);
+    let expected = [(1, 101), (2, 102), (3, 103), (0, 0), (0, 0)];
+    let mut drive = reopened(&drive);
+    assert_eq!(seen(&run(&mut drive, 5, Op::Read { offset: 0, frames: frames(5) })), expected);
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 5, frames: frames(60) }).status, Status::Success);
+    let mut drive = reopened(&drive);
+    assert_eq!(seen(&run(&mut drive, 5, Op::Read { offset: 0, frames: frames(5) })), expected);
+    assert_eq!(seen(&run(&mut drive, 5, Op::Read { offset: 5, frames: frames(1) })), [(1, 101)]);
+}
+
+#[test]
 fn a_zone_that_died_does_not_keep_the_journal() {
     let mut drive = formatted();
     assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);

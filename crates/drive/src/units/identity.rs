@@ -33,6 +33,20 @@ pub struct Identity {
     pub oob: [u8; OOB_BYTES],
 }
 
+impl Identity {
+    /// Identity of a block that was never answered, whatever its data are: no metadata, and not their checksum.
+    #[must_use]
+    pub fn torn(data: &[u8; BLOCK_BYTES]) -> Identity {
+        Identity { crc: !crc32c(data), oob: [0; OOB_BYTES] }
+    }
+
+    /// True when it says of these data that they were never answered.
+    #[must_use]
+    pub fn is_torn(&self, data: &[u8; BLOCK_BYTES]) -> bool {
+        self.oob == [0; OOB_BYTES] && self.crc == !crc32c(data)
+    }
+}
+
 /// Whose identities a block should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {

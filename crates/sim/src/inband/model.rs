@@ -64,9 +64,9 @@ impl ZoneModel {
     }
 }
 
-/// True when a frame has no metadata.
+/// True when a frame is what a block reads as that was never answered: zeros, whatever arrived of it.
 pub fn is_torn(frame: &Frame) -> bool {
-    frame.oob.iter().all(|byte| *byte == 0)
+    frame.is_blank()
 }
 
 /// True when a frame is the block of this number.
