@@ -8,10 +8,12 @@ use crate::exit::Exit;
 use crate::replace::Attempt;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use server::listen::BindError;
 use server::ports::DiskState;
 use server::ublk::Attached;
 use server::vhost::block::{BlockSize, SERIAL_BYTES};
 use server::{GuestPort, Listen, Listener, Ports};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Sockets of a server that is about to begin.
@@ -34,8 +36,14 @@ pub fn listen(wanted: &Wanted) -> Result<Sockets> {
     Ok(Sockets { nbd, guests: wanted.guests.iter().map(guest).collect::<Result<_>>()? })
 }
 
+/// A place that is wrong or taken is so the next time, too; an address may come with its network.
 fn bind(place: &Listen) -> Result<Listener> {
-    place.bind().map_err(|error| Exit::Usage.because(error))
+    place.bind().map_err(|error| match &error {
+        BindError::Io { source, .. } if source.kind() == ErrorKind::AddrNotAvailable => {
+            Exit::Failed.because(error)
+        }
+        BindError::InUse(_) | BindError::NotASocket(_) | BindError::Io { .. } => Exit::Usage.because(error),
+    })
 }
 
 /// Serial number of the disk that virtual machines see, the beginning of the array's UUID: a guest finds it by that.

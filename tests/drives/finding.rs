@@ -119,7 +119,7 @@ fn troubles_of_the_host_are_not_those_of_a_drive() {
     std::fs::rename(scratch.join("away"), drive(&dir, 1)).unwrap();
     // The sockets cannot be made: the drives do not hear of it.
     let refused = ask(&["serve", text(&dir), "--listen", "unix:/no/such/folder/s"]);
-    assert_ends(&refused, 4, &["/no/such/folder"]);
+    assert_ends(&refused, 2, &["/no/such/folder"]);
     assert!(media(&dir) == before, "nothing was recorded");
     let server = Server::serve(&dir);
     assert_sevens(&server);
@@ -439,7 +439,7 @@ fn disks_of_this_host_want_a_driver() {
     assert_ends(&ask(&["serve", text(&dir), "--ublk"]), 2, &["/dev/ublk-control", "modprobe ublk_drv"]);
     assert_eq!(json(&ask(&["export", text(&dir), "--json"]))["exports"], serde_json::json!([]));
     let said = ask(&["export", text(&dir), "--ublk", "--remove"]).expect("export --remove");
-    assert!(said.contains("no export that the kernel has"), "{said}");
+    assert!(said.contains("there was none"), "{said}");
     assert_ends(&ask(&["export", text(&dir), "--remove"]), 2, &["--ublk or --nvme-tcp"]);
     assert_ends(&ask(&["export", text(&dir), "--nvme-tcp"]), 2, &["192.0.2.5:4420"]);
     assert_ends(&ask(&["export", text(&scratch.join("none"))]), 6, &["no array here"]);

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(check(&[share(1, 3)], 54, 14), Err(short.clone()));
         assert!(short.to_string().contains("share=4%"), "{short}");
         assert_eq!(check(&[share(1, 4)], 54, 14), Ok(()));
-        assert_eq!(check(&[share(1, 70)], 16, 14), Err(SharesError::Common { place: 1 }));
+        assert_eq!(check(&[share(1, 75)], 16, 14), Err(SharesError::Common { place: 1 }));
         let crowded = Shares::new(&[share(1, 70), share(2, 20)]).expect("they fit together");
         assert_eq!(crowded.on(&geometry(16, 14)).len(), 1, "what has no room here goes with all others");
     }

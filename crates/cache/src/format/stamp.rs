@@ -14,7 +14,7 @@ record_fields! { OOB_BYTES;
     PAGE: 36, 4, "block within the zone";
     KIND: 40, 1, "1 zone header, 2 page of records, 3 directory, 4 journal, 5 superblock";
     MEMBER: 41, 1, "member that the block was written for";
-    STREAM: 42, 1, "0 journal and superblocks, 1 objects that clients stored, 2 objects that were written anew, 3, 4, 5 objects that expire soon, of the first, second and third group";
+    STREAM: 42, 1, "0 journal and superblocks, 1 objects that clients stored, 2 objects that were written anew, 3, 4, 5 objects that expire soon, of the first, second and third group, 16 to 31 objects of namespace 0 to 15, which has zones of its own";
     RESERVED_0: 43, 1, "zero";
     DATA_CRC: 44, 4, "CRC32C of the block's data";
     ORIGIN: 48, 8, "sequence of the page in which the record begins whose bytes this page begins with; zero when it begins with none";
