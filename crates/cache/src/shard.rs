@@ -41,6 +41,7 @@ use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use buffer::Buffer;
 use clear::Clear;
+pub(crate) use drive::journal_zones;
 pub use drive::{Drive, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
 use eviction::Sweep;
 pub use expiries::Expiries;

@@ -3,13 +3,13 @@
 //! A share of flash is a number of zones of each drive. A namespace never has more, and evicts its own when it has as many; nothing that others
 //! store takes any of them. What has no share has the zones that are left, and those that shares do not fill.
 
-use crate::policy::Eviction;
-use crate::request::{Namespace, Object, WallMillis};
-use std::fmt;
-use zone::device::Geometry;
-
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
 use crate::format::SUPERBLOCK_ZONES;
+use crate::policy::Eviction;
+use crate::request::{Namespace, Object, WallMillis};
+use crate::shard::journal_zones;
+use std::fmt;
+use zone::device::Geometry;
 
 /// Most namespaces with shares.
 pub const SHARES_MAX: usize = 8;
@@ -206,7 +206,8 @@ impl Shares {
 
 /// Zones of a drive that may hold objects.
 fn usable_zones(geometry: &Geometry) -> u32 {
-    geometry.zones.saturating_sub(SUPERBLOCK_ZONES + (geometry.zones / 64).max(2))
+    let journal = u32::try_from(journal_zones(geometry.zones as usize)).expect("a part of them");
+    geometry.zones.saturating_sub(SUPERBLOCK_ZONES + journal)
 }
 
 fn zones_of(share: &Share, usable: u32) -> u32 {

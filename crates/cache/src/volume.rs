@@ -148,16 +148,17 @@ impl CacheVolume {
         &self.shard
     }
 
+    /// Namespaces, with what is not told by their zones.
     fn namespaces(&self) -> [NamespaceStatus; NAMESPACES] {
         std::array::from_fn(|place| {
             let namespace = Namespace(u8::try_from(place).expect("few namespaces"));
-            let drives = || self.shard.drives().iter().filter(|drive| drive.up);
-            let zones_max = drives().filter_map(|drive| drive.share(namespace)).map(|own| own.zones_max);
+            let drives = self.shard.drives().iter().filter(|drive| drive.up);
+            let own = drives.filter_map(|drive| drive.share(namespace));
             NamespaceStatus {
                 counters: self.shard.counters().namespaces[place],
                 objects: self.shard.objects(namespace),
-                zones: drives().map(|drive| drive.zones_of(Stream::Share(namespace))).sum(),
-                zones_max: zones_max.sum(),
+                zones: 0,
+                zones_max: own.map(|own| own.zones_max).sum(),
                 copies_bytes: self.shard.memory().share_bytes(namespace),
                 share: self.shard.options().shares.of(namespace).copied(),
             }
@@ -167,7 +168,7 @@ impl CacheVolume {
     /// Status of the cache.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut zones = ZoneCounts::default();
+        let (mut zones, mut namespaces) = (ZoneCounts::default(), self.namespaces());
         let (mut flash_bytes, mut expired_bytes) = (0, 0);
         for drive in self.shard.drives().iter().filter(|drive| drive.up) {
             zones.free += drive.count(|used| used == ZoneUse::Free);
@@ -180,12 +181,15 @@ impl CacheVolume {
                 for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {
                     *count += usize::from(zone.stream == group.code());
                 }
+                if let Some(Stream::Share(namespace)) = Stream::from_code(zone.stream) {
+                    namespaces[usize::from(namespace.0)].zones += usize::from(zone.stays());
+                }
                 flash_bytes += u64::from(zone.end) * BLOCK_BYTES_U64;
                 expired_bytes += zone.expiries.expired_bytes(self.shard.wall());
             }
         }
         Status {
-            namespaces: self.namespaces(),
+            namespaces,
             counters: *self.shard.counters(),
             objects: (0..16).map(|namespace| self.shard.objects(Namespace(namespace))).sum(),
             index_bytes: self.shard.index().bytes(),

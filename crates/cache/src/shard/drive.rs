@@ -87,6 +87,12 @@ impl Zone {
         matches!(self.used, ZoneUse::Open | ZoneUse::Full | ZoneUse::Collecting)
     }
 
+    /// True when it has pages, and does not go yet.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        matches!(self.used, ZoneUse::Open | ZoneUse::Full)
+    }
+
     /// True when it holds what was hot when other zones went.
     #[must_use]
     pub fn is_main(&self) -> bool {
@@ -305,7 +311,7 @@ impl Drive {
     /// Most zones of the journal: a 64th of the drive, and two at least.
     #[must_use]
     pub fn journal_max(&self) -> usize {
-        (self.zones.len() / 64).max(2)
+        journal_zones(self.zones.len())
     }
 
     /// Zones that the journal may still take.
@@ -359,8 +365,7 @@ impl Drive {
     /// Zones with pages of a stream that do not go yet.
     #[must_use]
     pub fn zones_of(&self, stream: Stream) -> usize {
-        let stays = |zone: &&Zone| matches!(zone.used, ZoneUse::Open | ZoneUse::Full);
-        self.zones.iter().filter(stays).filter(|zone| zone.stream == stream.code()).count()
+        self.zones.iter().filter(|zone| zone.stays() && zone.stream == stream.code()).count()
     }
 
     /// True when a namespace may open one more zone of its share.
@@ -435,6 +440,11 @@ impl Drive {
         let births = self.zones.iter().filter(|zone| zone.holds_data()).map(|zone| zone.birth);
         births.min().unwrap_or(u64::MAX)
     }
+}
+
+/// Most zones of the journal of a drive with so many.
+pub(crate) fn journal_zones(zones: usize) -> usize {
+    (zones / 64).max(2)
 }
 
 /// Most open zones of pages beside the young one and those of shares: as many as there are streams, if active zones suffice and they are a fifth of the

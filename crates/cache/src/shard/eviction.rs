@@ -122,14 +122,14 @@ impl Shard {
 
     /// Closes zones of namespaces that had shares before this mount.
     fn close_strays(&mut self, drive: usize, effects: &mut Effects) {
-        for stream in Stream::all().filter(|stream| stream.is_share()) {
-            let own = &self.drives[drive];
-            let Some(zone) = own.open[stream.place()] else { continue };
-            let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
-            if !is_written && own.shares.iter().all(|own| Stream::Share(own.namespace) != stream) {
-                self.close_zone(drive, zone, effects);
-            }
-        }
+        let own = &self.drives[drive];
+        let of_shares = own.open[Stream::COMMON.len()..].iter().flatten();
+        let is_stray = |zone: &&ZoneIndex| {
+            let stream = own.zones[zone.index()].stream;
+            own.shares.iter().all(|share| Stream::Share(share.namespace).code() != stream)
+        };
+        let strays: Vec<ZoneIndex> = of_shares.filter(is_stray).copied().collect();
+        strays.into_iter().for_each(|zone| self.close_zone(drive, zone, effects));
     }
 
     /// Picks a victim for each namespace that has as many zones of its own as it may, among these, when the one that it fills is nearly full.

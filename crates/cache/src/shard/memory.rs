@@ -218,9 +218,12 @@ impl Copies {
         self.own.iter_mut().map(|own| &mut own.memory).chain([&mut self.common])
     }
 
+    fn own(&self, namespace: Namespace) -> Option<&OwnMemory> {
+        self.own.iter().find(|own| own.namespace == namespace)
+    }
+
     fn of(&self, namespace: Namespace) -> &Memory {
-        let own = self.own.iter().find(|own| own.namespace == namespace);
-        own.map_or(&self.common, |own| &own.memory)
+        self.own(namespace).map_or(&self.common, |own| &own.memory)
     }
 
     fn of_mut(&mut self, namespace: Namespace) -> &mut Memory {
@@ -236,8 +239,7 @@ impl Copies {
     /// Bytes in the share of a namespace; 0 without one.
     #[must_use]
     pub fn share_bytes(&self, namespace: Namespace) -> u64 {
-        let own = self.own.iter().find(|own| own.namespace == namespace);
-        own.map_or(0, |own| own.memory.bytes())
+        self.own(namespace).map_or(0, |own| own.memory.bytes())
     }
 
     /// Copies that there are, those of zones that are gone included.
@@ -262,8 +264,7 @@ impl Copies {
 
     /// Bytes that copies of a namespace may take, of so many for all.
     fn limit_of(&self, namespace: Namespace, limit: u64) -> u64 {
-        let own = self.own.iter().find(|own| own.namespace == namespace);
-        own.map_or(limit, |own| part(limit, own.percent))
+        self.own(namespace).map_or(limit, |own| part(limit, own.percent))
     }
 
     /// Drops copies until they take no more than so many bytes: those beyond the share of their namespace, then those without one.

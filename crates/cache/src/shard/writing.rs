@@ -74,9 +74,8 @@ impl Shard {
 
     /// The stream of a key whose namespace has zones of its own.
     pub(super) fn share_of(&self, key: &FullKey) -> Option<Stream> {
-        let namespace = key.namespace();
-        let has_flash = self.options.shares.of_flash().any(|share| share.namespace == namespace);
-        has_flash.then_some(Stream::Share(namespace))
+        let share = self.options.shares.of(key.namespace()).filter(|share| share.flash_percent > 0);
+        share.map(|share| Stream::Share(share.namespace))
     }
 
     /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
