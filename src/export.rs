@@ -7,12 +7,10 @@ use crate::cli::{BlockSizeChoice, Export};
 use crate::directory::Directory;
 use crate::exit::Exit;
 use crate::exports::host_disk::mark;
-use crate::exports::nvme_tcp::{
-    self, Found, carry_out, expect_target, find, name_of, standard, steps, steps_of_removal,
-};
+use crate::exports::nvme_tcp::{self, Found, carry_out, find, name_of, standard, steps_of_removal};
 use crate::exports::served::ServedExport;
 use crate::exports::table::{ExportList, ExportTable};
-use crate::exports::wanted::{NO_DISK, block_size_of, hosts_of};
+use crate::exports::wanted::{NO_DISK, NetworkExport, block_size_of, hosts_of};
 use crate::md::description::{self, Description};
 use crate::replace::ask_at_until_done;
 use crate::status;
@@ -95,17 +93,9 @@ fn table_of(options: &Export) -> Result<Option<ExportTable>> {
 fn make(array: &ExportedArray, before: &Exports, table: &ExportTable, options: &Export) -> Result<()> {
     if let ExportTable::NvmeTcp { address, hosts, any_host } = table {
         let is_kept = array.list.0.iter().any(|own| matches!(own, ExportTable::Ublk { .. }));
-        let hosts = hosts_of(hosts, *any_host)?;
+        let network = NetworkExport { address: *address, hosts: hosts_of(hosts, *any_host)? };
         match before.disks.first() {
-            Some(disk) => {
-                let (root, device) = (Path::new(NVMET), node(disk.number));
-                if !options.dry_run {
-                    expect_target(root)?;
-                }
-                let (uuid, hosts) = (before.uuid.as_str(), hosts.as_deref());
-                let wanted = nvme_tcp::Wanted { uuid, device: &device, address: *address, hosts };
-                carry_out(&steps(root, &wanted), options.dry_run)?;
-            }
+            Some(disk) => nvme_tcp::make(&before.uuid, &node(disk.number), &network, options.dry_run)?,
             None if !is_kept || options.dry_run || before.served.is_some() => {
                 return Err(Exit::Absent.error(NO_DISK));
             }

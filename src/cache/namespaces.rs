@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use anyhow::Result as Checked;
+use cache::format::NAMESPACES;
 use cache::policy::Eviction;
 use cache::request::Namespace;
 use cache::share::{Share, Shares};
@@ -33,7 +34,7 @@ impl FromStr for NamespaceOption {
         let (number, rest) = text.split_once(':').ok_or_else(|| {
             format!("`{text}`: write N:KEY=VALUE,..., such as 1:name=web,share=30%,ttl-max=1h")
         })?;
-        let number = number.parse().ok().filter(|number: &u8| *number < 16);
+        let number = number.parse().ok().filter(|number: &u8| usize::from(*number) < NAMESPACES);
         let number = number.ok_or_else(|| format!("`{text}`: namespaces are 0 to 15"))?;
         let mut option = NamespaceOption {
             namespace: Namespace(number),

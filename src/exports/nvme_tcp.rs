@@ -40,13 +40,13 @@ pub fn standard(uuid: &str) -> String {
 
 /// An export to be made.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
-    pub uuid: &'a str,
+struct Wanted<'a> {
+    uuid: &'a str,
     /// Block device.
-    pub device: &'a str,
-    pub address: SocketAddr,
+    device: &'a str,
+    address: SocketAddr,
     /// Qualified names of hosts that may connect; `None` is any.
-    pub hosts: Option<&'a [String]>,
+    hosts: Option<&'a [String]>,
 }
 
 /// An export that is there.
@@ -128,8 +128,10 @@ pub fn carry_out(steps: &[Step], is_dry_run: bool) -> Result<()> {
 pub fn make_when_disk_is_there(array: String, network: NetworkExport) -> Result<()> {
     expect_target(Path::new(NVMET))?;
     let make = move || {
-        if let Err(error) = await_disk(&array).and_then(|device| make(&array, &device, &network)) {
-            log::error!("nvme-tcp: the volume is not on the network: {}", in_words(&error));
+        let made = await_disk(&array).and_then(|device| make(&standard(&array), &device, &network, false));
+        match made {
+            Ok(()) => log::info!("nvme-tcp: the volume is on the network at {}", network.address),
+            Err(error) => log::error!("nvme-tcp: the volume is not on the network: {}", in_words(&error)),
         }
     };
     std::thread::Builder::new().name("nvme-tcp".to_owned()).spawn(make).context("a thread for nvme-tcp")?;
@@ -152,17 +154,18 @@ fn await_disk(array: &str) -> Result<String> {
     }
 }
 
-fn make(array: &str, device: &str, network: &NetworkExport) -> Result<()> {
-    let (root, uuid) = (Path::new(NVMET), standard(array));
-    let hosts = network.hosts.as_deref();
-    let wanted = Wanted { uuid: &uuid, device, address: network.address, hosts };
-    carry_out(&steps(root, &wanted), false)?;
-    log::info!("nvme-tcp: {device} is on the network at {}", network.address);
-    Ok(())
+/// Puts a device on the network, or prints what that takes.
+pub fn make(uuid: &str, device: &str, network: &NetworkExport, is_dry_run: bool) -> Result<()> {
+    let root = Path::new(NVMET);
+    if !is_dry_run {
+        expect_target(root)?;
+    }
+    let wanted = Wanted { uuid, device, address: network.address, hosts: network.hosts.as_deref() };
+    carry_out(&steps(root, &wanted), is_dry_run)
 }
 
 /// Refuses to go on where there is no target.
-pub fn expect_target(root: &Path) -> Result<()> {
+fn expect_target(root: &Path) -> Result<()> {
     if root.is_dir() {
         return Ok(());
     }
@@ -173,7 +176,7 @@ pub fn expect_target(root: &Path) -> Result<()> {
 }
 
 /// What an export takes.
-pub fn steps(root: &Path, wanted: &Wanted<'_>) -> Vec<Step> {
+fn steps(root: &Path, wanted: &Wanted<'_>) -> Vec<Step> {
     let name = name_of(wanted.uuid);
     let subsystem = root.join("subsystems").join(&name);
     let namespace = subsystem.join("namespaces/1");

@@ -6,6 +6,7 @@ use super::array::Array;
 use super::description::Description;
 use super::report::{Identity, paths_by_role, replacements_by_place};
 use super::served::{ServedMd, SweepLog};
+use super::status::control_path;
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
@@ -53,7 +54,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     expect_served(&assembly, &array)?;
     expect_members(&assembly, &array, options.degraded)?;
     let wanted = Wanted::of(dir, options, &description.export)?;
-    let control = control::bind(&dir.join("control.sock"))?;
+    let control = control::bind(&control_path(dir))?;
     let sockets = listen(&wanted)?;
     log::info!("the array {}", assembly.in_words());
     let identity = Identity::of(&assembly);

@@ -125,10 +125,7 @@ impl ServedMd {
             _ => {
                 let dir = self.exports.dir().to_owned();
                 let record = |list: &ExportList| Description::record_exports(&dir, list);
-                self.exports.answer(question, rest, record).unwrap_or_else(|| Err(Exit::Usage.error(format!(
-                "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop`, `exports`, `export JSON`, `unexport JSON` or `stop`"
-            ))))
+                self.exports.answer(question, rest, record).unwrap_or_else(|| Err(not_a_question(question)))
             }
         }
     }
@@ -223,6 +220,16 @@ impl ServedMd {
     pub fn name(&self, role: Role) -> String {
         name_of(&self.paths, (&self.replacements, self.journal.as_deref()), role)
     }
+}
+
+fn not_a_question(question: &str) -> anyhow::Error {
+    Exit::Usage.error(format!(
+        "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
+         `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, \
+         `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, \
+         `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop`, `exports`, \
+         `export JSON`, `unexport JSON` or `stop`"
+    ))
 }
 
 fn name_of(

@@ -246,7 +246,6 @@ impl<'a> Server<'a> {
     fn turn(&mut self) -> io::Result<()> {
         self.desk.now = self.clock.now();
         self.take_completions()?;
-        self.make_changes()?;
         self.hear_of_disk()?;
         self.advance_phase()?;
         self.serve_ready()?;

@@ -1,7 +1,7 @@
 //! Exports that come and go while a service is under way.
 //!
-//! Whoever answers questions asks for changes here, in the thread of the loop; the loop carries them out before its next turn, and shows
-//! here what became of them.
+//! Whoever answers questions asks for changes here, in the thread of the loop; the loop carries them out before the answer leaves, and
+//! shows here what became of them.
 
 use crate::listen::{Listen, Listener};
 use crate::ublk::Attached;

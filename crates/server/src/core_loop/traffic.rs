@@ -110,6 +110,7 @@ impl Server<'_> {
             Event::Sent(Ok(count), transfer) => question.on_sent(transfer, count),
             _ => Next::Close,
         };
+        self.make_changes()?;
         self.act(key, next)
     }
 
