@@ -1,15 +1,15 @@
 //! `zoneweave lab cache`: experiments with the key-value cache.
 
+mod drawn;
 mod policies;
 mod tenants;
 mod ttl;
 
 use anyhow::Result;
 use clap::Subcommand;
+use drawn::Drawn;
 use policies::CachePolicies;
 use std::process::ExitCode;
-use tenants::CacheTenants;
-use ttl::CacheTtl;
 
 #[derive(Debug, Subcommand)]
 pub enum LabCache {
@@ -19,9 +19,9 @@ pub enum LabCache {
     /// missed: `s3fifo` .01 above an LRU of regions, at most .015 below an LRU of objects, and not below it up to 10 % of the footprint.
     Policies(CachePolicies),
     /// The same requests with groups by time to live and without, in settings that a seed draws
-    Ttl(CacheTtl),
+    Ttl(Drawn),
     /// One namespace floods the cache: hit ratio of another one with a share and without, in settings that a seed draws
-    Tenants(CacheTenants),
+    Tenants(Drawn),
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.

@@ -1,50 +1,27 @@
 //! `zoneweave lab cache ttl`: what zones of their own for objects that expire together give a cache.
 
+use super::drawn::Drawn;
 use anyhow::Result;
-use clap::Args;
-use lab::cache::ttl::{Compared, Outcomes, Setting, compare, mean};
-use std::io::{self, Write};
+use lab::cache::rig::mean;
+use lab::cache::ttl::{Compared, Outcomes, Setting, compare};
 
-#[derive(Debug, Args)]
-pub struct CacheTtl {
-    /// Seed of the first setting; the others follow
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Settings
-    #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub settings: u64,
-    /// Print one JSON object a line for each setting
-    #[arg(long)]
-    pub json: bool,
-}
+const HEADER: &str =
+    "                                         hit ratio       expired share   write amplification
+setting  eviction  hours  live            mixed  grouped   mixed  grouped   mixed  grouped";
 
 /// Runs an experiment.
-pub fn run(options: &CacheTtl) -> Result<()> {
-    let mut out = io::stdout().lock();
-    let mut all = Vec::new();
-    if !options.json {
-        writeln!(
-            out,
-            "                                         hit ratio       expired share   write amplification"
-        )?;
-        writeln!(
-            out,
-            "setting  eviction  hours  live            mixed  grouped   mixed  grouped   mixed  grouped"
-        )?;
-    }
-    for seed in (options.seed..).take(usize::try_from(options.settings)?) {
-        let compared = compare(Setting::draw(seed))?;
-        match options.json {
-            true => writeln!(out, "{}", serde_json::to_string(&compared)?)?,
-            false => writeln!(out, "{}", in_words(&compared))?,
-        }
-        all.push(compared);
-    }
-    if !options.json {
-        let pairs = [hits, expired, written].map(|of| mean(&all, of));
-        writeln!(out, "{:36}{}", "mean", columns(pairs))?;
-    }
-    Ok(())
+pub fn run(options: &Drawn) -> Result<()> {
+    options.run(
+        HEADER,
+        |seed| compare(Setting::draw(seed)),
+        in_words,
+        |all| {
+            let pairs = [hits, expired, written].map(|of| {
+                (mean(all, |compared| of(&compared.mixed)), mean(all, |compared| of(&compared.grouped)))
+            });
+            format!("{:36}{}", "mean", columns(pairs))
+        },
+    )
 }
 
 fn hits(outcomes: &Outcomes) -> f64 {

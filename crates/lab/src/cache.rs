@@ -12,7 +12,7 @@ pub mod load;
 pub mod models;
 pub mod policies;
 pub mod replay;
-mod rig;
+pub mod rig;
 pub mod score;
 pub mod tenants;
 pub mod trace;

@@ -1,8 +1,9 @@
 //! A cache over drives that answer at once, and clients that ask it for many things at a time.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use base::random::Random;
 use base::time::{Instant, Nanos};
+use cache::policy::Eviction;
 use cache::request::{Cache, Namespace, Op, Outcome, Reply, Request, RequestId, WallMillis};
 use cache::{CacheConfig, CacheVolume, Options, format, mount};
 use drive::emulated::EmulatedDrive;
@@ -23,19 +24,28 @@ pub(super) struct Rig {
 
 impl Rig {
     /// An empty cache of so many drives of a geometry.
-    pub(super) fn new(drives: u32, geometry: Geometry, options: Options, wall: WallMillis) -> Result<Rig> {
+    pub(super) fn new(
+        drives: u32,
+        geometry: Geometry,
+        options: Options,
+        wall: WallMillis,
+    ) -> anyhow::Result<Rig> {
         let uuids: Vec<[u8; 16]> = (1..=u8::try_from(drives)?).map(|drive| [drive; 16]).collect();
-        let device = |uuid: &[u8; 16]| -> Result<Option<Box<dyn ZonedDevice>>> {
+        let device = |uuid: &[u8; 16]| -> anyhow::Result<Option<Box<dyn ZonedDevice>>> {
             Ok(Some(Box::new(EmulatedDrive::on_heap(geometry, *uuid)?)))
         };
-        let mut drives = DriveSet::new(uuids.iter().map(device).collect::<Result<_>>()?);
+        let mut drives = DriveSet::new(uuids.iter().map(device).collect::<anyhow::Result<_>>()?);
         format(&mut drives, Instant(0), &CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids })?;
         let volume = mount(drives, Instant(0), wall, options)?;
         Ok(Rig { volume, now: Instant(0), numbers: 0 })
     }
 
     /// Asks for things at once, and waits for all answers.
-    pub(super) fn ask(&mut self, wall: WallMillis, ops: Vec<(Namespace, Op)>) -> Result<Vec<Outcome>> {
+    pub(super) fn ask(
+        &mut self,
+        wall: WallMillis,
+        ops: Vec<(Namespace, Op)>,
+    ) -> anyhow::Result<Vec<Outcome>> {
         let first = self.numbers;
         let count = ops.len();
         for (namespace, op) in ops {
@@ -92,6 +102,38 @@ pub(super) fn part(random: &mut Random) -> f64 {
 /// A number between two, equally often in each power of two.
 pub(super) fn between(random: &mut Random, low: f64, high: f64) -> f64 {
     low * (high / low).powf(part(random))
+}
+
+/// A drive of an experiment: what a ZN540 allows, in small.
+pub(super) fn geometry(zones: u32, zone_blocks: u32) -> Geometry {
+    Geometry {
+        zones,
+        zone_size_blocks: zone_blocks,
+        zone_capacity_blocks: zone_blocks,
+        open_zones_max: 14,
+        active_zones_max: 14,
+        append_blocks_max: 32,
+        transfer_blocks_max: 32,
+        volatile_cache: false,
+        areas: None,
+    }
+}
+
+/// A policy as it is told.
+pub(super) fn in_words<S: serde::Serializer>(eviction: &Eviction, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(eviction)
+}
+
+/// A policy: the usual one is drawn twice as often as others.
+pub(super) fn draw_eviction(random: &mut Random) -> Eviction {
+    [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru][random.index(5)]
+}
+
+/// The mean of one number of all settings.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "settings are few")]
+pub fn mean<C>(all: &[C], of: impl Fn(&C) -> f64) -> f64 {
+    all.iter().map(of).sum::<f64>() / all.len().max(1) as f64
 }
 
 /// Key of a number.

@@ -11,7 +11,7 @@
     reason = "statistics of small numbers"
 )]
 
-use super::rig::{DEPTH, Popularity, Rig, between, name, part};
+use super::rig::{DEPTH, Popularity, Rig, between, draw_eviction, geometry, in_words, name, part};
 use anyhow::{Context, Result};
 use base::random::Random;
 use base::units::BLOCK_BYTES_U64;
@@ -56,10 +56,6 @@ pub struct Setting {
     pub eviction: Eviction,
 }
 
-fn in_words<S: serde::Serializer>(eviction: &Eviction, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(eviction)
-}
-
 /// Hit ratios of the quiet namespace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
@@ -90,23 +86,12 @@ impl Setting {
             skew: 0.5 + part(&mut random) * 0.6,
             flood: between(&mut random, 0.5, 10.0),
             loud_footprint: random.chance(3, 4).then(|| between(&mut random, 0.5, 10.0)),
-            eviction: [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru]
-                [random.index(5)],
+            eviction: draw_eviction(&mut random),
         }
     }
 
     fn geometry(&self, zones: u32) -> Geometry {
-        Geometry {
-            zones,
-            zone_size_blocks: self.zone_blocks,
-            zone_capacity_blocks: self.zone_blocks,
-            open_zones_max: 14,
-            active_zones_max: 14,
-            append_blocks_max: 32,
-            transfer_blocks_max: 32,
-            volatile_cache: false,
-            areas: None,
-        }
+        geometry(zones, self.zone_blocks)
     }
 
     fn shares(&self) -> Result<Shares> {
@@ -193,10 +178,4 @@ pub fn compare(setting: Setting) -> Result<Compared> {
     let flooded = setting.hit_ratio(setting.zones, Shares::default(), setting.flood)?;
     let shared = setting.hit_ratio(setting.zones, setting.shares()?, setting.flood)?;
     Ok(Compared { setting, alone, flooded, shared })
-}
-
-/// The mean of all settings of one number.
-#[must_use]
-pub fn mean(all: &[Compared], of: fn(&Compared) -> f64) -> f64 {
-    all.iter().map(of).sum::<f64>() / all.len().max(1) as f64
 }

@@ -12,7 +12,7 @@
     reason = "statistics of small numbers"
 )]
 
-use super::rig::{DEPTH, Popularity, Rig, between, name, part};
+use super::rig::{DEPTH, Popularity, Rig, between, draw_eviction, geometry, in_words, name, part};
 use anyhow::Result;
 use base::random::Random;
 use base::units::BLOCK_BYTES_U64;
@@ -66,10 +66,6 @@ pub struct Setting {
     pub eviction: Eviction,
 }
 
-fn in_words<S: serde::Serializer>(eviction: &Eviction, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(eviction)
-}
-
 /// What came of a setting.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Outcomes {
@@ -116,23 +112,12 @@ impl Setting {
             mix: weights.map(|weight| weight / all),
             lives: USUAL.map(|usual| random.chance(3, 4).then(|| usual[random.index(usual.len())] * 1_000)),
             turnover_hours: between(&mut random, 0.5, 168.0),
-            eviction: [Eviction::S3Fifo, Eviction::S3Fifo, Eviction::Fifo, Eviction::Sieve, Eviction::Lru]
-                [random.index(5)],
+            eviction: draw_eviction(&mut random),
         }
     }
 
     fn geometry(&self) -> Geometry {
-        Geometry {
-            zones: self.zones,
-            zone_size_blocks: self.zone_blocks,
-            zone_capacity_blocks: self.zone_blocks,
-            open_zones_max: 14,
-            active_zones_max: 14,
-            append_blocks_max: 32,
-            transfer_blocks_max: 32,
-            volatile_cache: false,
-            areas: None,
-        }
+        geometry(self.zones, self.zone_blocks)
     }
 
     fn flash_bytes(&self) -> f64 {
@@ -271,13 +256,4 @@ pub fn compare(setting: Setting) -> Result<Compared> {
     let mixed = setting.run(Options { ttl_groups: [0; 3], ..Options::default() })?;
     let grouped = setting.run(Options { ttl_groups: TTL_GROUPS, ..Options::default() })?;
     Ok(Compared { setting, mixed, grouped })
-}
-
-/// The mean of all settings of one number, without groups and with them.
-#[must_use]
-pub fn mean(all: &[Compared], of: fn(&Outcomes) -> f64) -> (f64, f64) {
-    let mean = |side: fn(&Compared) -> &Outcomes| {
-        all.iter().map(|compared| of(side(compared))).sum::<f64>() / all.len().max(1) as f64
-    };
-    (mean(|compared| &compared.mixed), mean(|compared| &compared.grouped))
 }
