@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use support::nbd::Client;
 use support::run::{SOON, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask};
+use support::server::{self, Server, ask};
 use support::{md, text};
 
 #[track_caller]
@@ -24,9 +24,7 @@ fn export(dir: &Path, options: &[&str]) -> Vec<Value> {
 
 #[track_caller]
 fn refused(dir: &Path, options: &[&str], code: i32, why: &str) {
-    let ran = ask(&[&["export", text(dir)], options].concat());
-    assert_eq!(ran.code(), Some(code), "{ran}");
-    assert!(ran.to_string().contains(why), "{why}: {ran}");
+    server::refused(&[&["export", text(dir)], options].concat(), code, why);
 }
 
 /// Kind, place and state of each.

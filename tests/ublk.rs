@@ -16,7 +16,7 @@ use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
 use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask, assert_clean, let_run, status};
+use support::server::{Server, ask, assert_clean, let_run, refused, status};
 use support::text;
 
 const PROGRAMS: [&str; 5] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-client"];
@@ -94,13 +94,6 @@ fn exports(dir: &Path) -> Vec<Value> {
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let exports = listed["exports"].as_array().unwrap().iter();
     exports.filter(|export| export["kind"] != "nbd" && export["path"].is_string()).cloned().collect()
-}
-
-#[track_caller]
-fn refused(arguments: &[&str], code: i32, why: &str) {
-    let ran = ask(arguments);
-    assert_eq!(ran.code(), Some(code), "{ran}");
-    assert!(ran.to_string().contains(why), "{why}: {ran}");
 }
 
 /// Contents of a file, by its number.

@@ -1,14 +1,12 @@
 //! Flushes, at once and later, by clients and by an operator; and the keys that are there.
 
-use crate::support::cache::{CacheServer, assert_clean};
+use crate::support::cache::{CacheServer, assert_clean, talk};
 use crate::support::run::{SOON, until};
 use crate::support::scratch::Scratch;
 use crate::support::server::ask;
 use crate::support::{have, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,20 +14,6 @@ fn dump(dir: &Path, more: &[&str]) -> BTreeSet<String> {
     let finished = ask(&[&["cache", "dump", text(dir), "--keys"], more].concat());
     assert_eq!(finished.code(), Some(0), "{finished}");
     finished.stdout.lines().map(str::to_owned).collect()
-}
-
-fn flushed(server: &CacheServer) -> bool {
-    until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n"))
-}
-
-/// All that a listener of memcached says.
-fn talk(door: &Path, words: &str) -> String {
-    let mut socket = UnixStream::connect(door).unwrap();
-    socket.set_read_timeout(Some(SOON)).unwrap();
-    socket.write_all(words.as_bytes()).unwrap();
-    let mut said = String::new();
-    socket.read_to_string(&mut said).unwrap();
-    said
 }
 
 #[test]
@@ -49,14 +33,14 @@ fn an_operator_flushes_with_and_without_a_server() {
     assert_eq!((&report["namespace"], &report["served"]), (&Value::from(3), &Value::from(true)));
     assert_eq!(server.say(&["-n", "3", "get", "c"]), "\n");
     assert_eq!(server.say(&["mget", "a", "b"]), "1\n2\n");
-    assert!(flushed(&server));
+    assert!(server.is_flushed());
     assert_eq!(flush(&[]).code(), Some(0));
     server.kill_9();
     let server = CacheServer::serve(&dir);
     assert_eq!(server.say(&["mget", "a", "b"]), "\n\n");
     assert_eq!(server.say(&["mset", "d", "4", "e", "5"]), "OK\n");
     assert_eq!(server.say(&["-n", "3", "set", "f", "6"]), "OK\n");
-    assert!(flushed(&server));
+    assert!(server.is_flushed());
     server.stop();
     let done = flush(&["--namespace", "0"]);
     assert_eq!((done.code(), done.stdout.contains("database 0 is empty")), (Some(0), true), "{done}");
@@ -79,7 +63,7 @@ fn a_flush_with_a_delay_survives_kill_9() {
     let up = ["up", "--dir", text(&dir), "--size", "256MiB", "--memcached", &place];
     let server = CacheServer::start(&dir, &up);
     assert_eq!(server.say(&["mset", "a", "1", "b", "2"]), "OK\n");
-    assert!(flushed(&server));
+    assert!(server.is_flushed());
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 2;
     // The later one counts.
     assert_eq!(talk(&door, &format!("flush_all 3600\r\nflush_all {seconds}\r\nquit\r\n")), "OK\r\nOK\r\n");
@@ -116,7 +100,7 @@ fn a_dump_tells_the_same_keys_with_and_without_a_server() {
     assert_eq!(server.say(&["-n", "15", "set", "other", "1"]), "OK\n");
     assert_eq!(server.say(&["del", "key0", "key1"]), "2\n");
     assert_eq!(server.say(&["set", "key2", "anew"]), "OK\n");
-    assert!(flushed(&server));
+    assert!(server.is_flushed());
     let mut keys: BTreeSet<String> = (2..600).map(|key| format!("key{key}")).collect();
     keys.extend(["\"a b\\\\\\\"\"", "large", "other"].map(str::to_owned));
     assert_eq!(dump(&dir, &[]), keys);
@@ -163,7 +147,7 @@ fn zones_go_when_all_in_them_has_expired_also_after_kill_9() {
         (0..60).for_each(|key| {
             assert_eq!(server.say(&["set", &format!("short{key}"), &value, "px", "1500"]), "OK\n");
         });
-        assert!(flushed(server));
+        assert!(server.is_flushed());
     };
     fill(&server);
     assert!(until(SOON, || zones_expired(&server, &dir) > 0), "{}", server.log());

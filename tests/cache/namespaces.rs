@@ -1,13 +1,11 @@
 //! Namespaces with shares, from the command line to what clients see.
 
-use crate::support::cache::{CacheServer, assert_clean};
+use crate::support::cache::{CacheServer, assert_clean, talk};
 use crate::support::run::{SOON, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::ask;
+use crate::support::server::{ask, refused};
 use crate::support::{have, text};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 fn status(dir: &Path) -> Value {
@@ -36,11 +34,7 @@ fn a_namespace_has_a_share_an_end_and_a_door_of_its_own() {
     assert_eq!(server.say(&["-n", "3", "persist", "a"]), "1\n");
     assert!((3590..=3600).contains(&ends("3")), "no object of it lives longer");
 
-    let mut client = UnixStream::connect(&door).unwrap();
-    client.set_read_timeout(Some(SOON)).unwrap();
-    client.write_all(b"get a\r\nset b 0 0 3\r\nmem\r\nquit\r\n").unwrap();
-    let mut said = String::new();
-    client.read_to_string(&mut said).unwrap();
+    let said = talk(&door, "get a\r\nset b 0 0 3\r\nmem\r\nquit\r\n");
     assert_eq!(said, "VALUE a 0 3\r\nweb\r\nEND\r\nSTORED\r\n");
     assert_eq!(server.say(&["-n", "3", "get", "b"]), "mem\n");
     assert_eq!(server.say(&["-n", "3", "get", "c"]), "\n");
@@ -59,7 +53,7 @@ fn a_namespace_has_a_share_an_end_and_a_door_of_its_own() {
     assert!(server.say(&["info", "zoneweave"]).contains("namespace_3:name=web,hits="));
     let words = ask(&["cache", "status", text(&dir)]);
     assert!(words.stdout.contains("namespace 3 (web): 2 objects, 3 stores"), "{words}");
-    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+    assert!(server.is_flushed());
     server.kill_9();
     // Another server without shares has all of it.
     let server = CacheServer::serve(&dir);
@@ -75,9 +69,7 @@ fn namespaces_that_cannot_be_are_refused() {
     let made = ask(&["cache", "create", text(&dir), "--size", "256MiB"]);
     assert_eq!(made.code(), Some(0), "{made}");
     let refused = |options: &[&str], why: &str| {
-        let ran = ask(&[&["cache", "serve", text(&dir)], options].concat());
-        assert_eq!(ran.code(), Some(2), "{ran}");
-        assert!(ran.to_string().contains(why), "{why}: {ran}");
+        refused(&[&["cache", "serve", text(&dir)], options].concat(), 2, why);
     };
     refused(&["--namespace", "16:share=10%"], "namespaces are 0 to 15");
     refused(&["--namespace", "1:share=50%", "--namespace", "1:share=10%"], "namespace 1 is given twice");

@@ -4,6 +4,8 @@ use super::run::{SOON, command, kill, run_for, until, wait_for};
 use super::server::{ask, zoneweave};
 use super::text;
 use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -59,6 +61,11 @@ impl CacheServer {
         self.try_say(words).unwrap_or_else(|| panic!("{words:?}\n{}", self.log()))
     }
 
+    /// True when all that was stored is on flash; waits for that.
+    pub fn is_flushed(&self) -> bool {
+        until(SOON, || self.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n"))
+    }
+
     /// Ends the process at once.
     pub fn kill_9(mut self) {
         kill(&mut self.child);
@@ -79,6 +86,16 @@ impl Drop for CacheServer {
         let _ended_already = self.child.kill();
         let _ended = self.child.wait();
     }
+}
+
+/// All that a listener of memcached says.
+pub fn talk(door: &Path, words: &str) -> String {
+    let mut socket = UnixStream::connect(door).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    socket.write_all(words.as_bytes()).unwrap();
+    let mut said = String::new();
+    socket.read_to_string(&mut said).unwrap();
+    said
 }
 
 /// A cache that is not served is undamaged.

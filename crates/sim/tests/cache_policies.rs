@@ -1,28 +1,18 @@
 //! Policies of the cache on drives: what is asked for all the time outlives what is stored once, where a policy says so, and
 //! what is stored once is not written, where a policy says that.
 
+mod support;
+
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 use cache::admission::Admission;
 use cache::policy::Eviction;
-use cache::request::{Cache, Namespace, Object, Op, Outcome, Request, RequestId, Walk, WallMillis};
+use cache::request::{Cache, Namespace, Op, Outcome, Request, RequestId, Walk, WallMillis};
 use cache::shard::ZoneUse;
-use cache::{CacheConfig, CacheVolume, Options, format, mount};
-use drive::emulated::EmulatedDrive;
-use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
+use cache::{CacheVolume, Options};
+use support::{new_cache, object, roomy};
 
-const GEOMETRY: Geometry = Geometry {
-    zones: 24,
-    zone_size_blocks: 32,
-    zone_capacity_blocks: 32,
-    open_zones_max: 8,
-    active_zones_max: 8,
-    append_blocks_max: 32,
-    transfer_blocks_max: 8,
-    volatile_cache: false,
-    areas: None,
-};
+const ZONES: u32 = 24;
 const WALL: WallMillis = WallMillis(1);
 /// Keys that are read all the time.
 const HOT: u32 = 40;
@@ -39,12 +29,8 @@ struct Client {
     waits: u32,
 }
 
-/// Nothing is answered from copies in memory. The index has room to spare: stores that it cannot tell from others fill the journal, and
-/// a zone that is kept for ever would hold its horizon.
 fn options(eviction: Eviction, reinsert_percent: u32) -> Options {
-    let options =
-        Options { memory_bytes: 16 << 20, copies_bytes_max: 0, object_mean: 100, ..Options::default() };
-    Options { eviction, reinsert_percent, ..options }
+    Options { eviction, reinsert_percent, ..roomy() }
 }
 
 impl Client {
@@ -53,14 +39,7 @@ impl Client {
     }
 
     fn with(options: Options) -> Client {
-        let uuids = [[1; 16], [2; 16]];
-        let device = |uuid| -> Option<Box<dyn ZonedDevice>> {
-            Some(Box::new(EmulatedDrive::on_heap(GEOMETRY, uuid).expect("a geometry that works")))
-        };
-        let mut drives = DriveSet::new(uuids.into_iter().map(device).collect());
-        let config = CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids.to_vec() };
-        format(&mut drives, Instant(0), &config).expect("empty drives");
-        let volume = mount(drives, Instant(0), WALL, options).expect("a new cache");
+        let volume = new_cache(ZONES, WALL, options);
         Client { volume, now: Instant(0), asked: 0, walked: None, waits: 0 }
     }
 
@@ -124,13 +103,7 @@ impl Client {
     }
 
     fn store(&mut self, key: String) {
-        let object = Object {
-            value: vec![b'.'; 500],
-            flags: 0,
-            marks: cache::request::Marks::default(),
-            expires: None,
-        };
-        assert_eq!(self.ask(Op::Set { key: key.into_bytes(), object }), Outcome::Stored);
+        assert_eq!(self.ask(Op::Set { key: key.into_bytes(), object: object() }), Outcome::Stored);
     }
 
     fn finds(&mut self, key: u32) -> bool {

@@ -1,28 +1,17 @@
 //! Shares of a cache on drives: what one namespace stores takes nothing of what another one has for itself.
 
+mod support;
+
 use base::time::{Instant, Nanos};
 use cache::policy::{Eviction, Stream};
-use cache::request::{Cache, Marks, Namespace, Object, Op, Outcome, Request, RequestId, WallMillis};
+use cache::request::{Cache, Namespace, Op, Outcome, Request, RequestId, WallMillis};
 use cache::share::{Share, Shares};
-use cache::{CacheConfig, CacheVolume, Options, format, mount};
-use drive::emulated::EmulatedDrive;
-use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
+use cache::{CacheVolume, Options, mount};
+use support::{new_cache, object, roomy};
 
 /// 30 usable zones on each of two drives.
-const GEOMETRY: Geometry = Geometry {
-    zones: 34,
-    zone_size_blocks: 32,
-    zone_capacity_blocks: 32,
-    open_zones_max: 8,
-    active_zones_max: 8,
-    append_blocks_max: 32,
-    transfer_blocks_max: 8,
-    volatile_cache: false,
-    areas: None,
-};
+const ZONES: u32 = 34;
 const WALL: WallMillis = WallMillis(1_000_000);
-const VALUE_BYTES: usize = 500;
 /// Objects that a zone holds, about.
 const OF_ZONE: u32 = 31 * 7;
 
@@ -39,23 +28,12 @@ fn share(namespace: u8, flash_percent: u32, memory_percent: u32) -> Share {
 }
 
 fn options(shares: &[Share]) -> Options {
-    let shares = Shares::new(shares).expect("they fit together");
-    // The index has room to spare: what it cannot tell from others would fill the journal.
-    let options =
-        Options { memory_bytes: 16 << 20, copies_bytes_max: 0, object_mean: 100, ..Options::default() };
-    Options { shares, ..options }
+    Options { shares: Shares::new(shares).expect("they fit together"), ..roomy() }
 }
 
 impl Client {
     fn new(options: Options) -> Client {
-        let uuids = [[1; 16], [2; 16]];
-        let device = |uuid| -> Option<Box<dyn ZonedDevice>> {
-            Some(Box::new(EmulatedDrive::on_heap(GEOMETRY, uuid).expect("a geometry that works")))
-        };
-        let mut drives = DriveSet::new(uuids.into_iter().map(device).collect());
-        let config = CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids.to_vec() };
-        format(&mut drives, Instant(0), &config).expect("empty drives");
-        let volume = mount(drives, Instant(0), WALL, options).expect("a new cache");
+        let volume = new_cache(ZONES, WALL, options);
         Client { volume, options, now: Instant(0), asked: 0 }
     }
 
@@ -92,10 +70,8 @@ impl Client {
 
     fn store(&mut self, namespace: u8, keys: std::ops::Range<u32>) {
         for key in keys {
-            let value = vec![b'.'; VALUE_BYTES];
-            let object = Object { value, flags: 0, marks: Marks::default(), expires: None };
-            let key = key.to_string().into_bytes();
-            assert_eq!(self.ask(namespace, Op::Set { key, object }), Outcome::Stored);
+            let set = Op::Set { key: key.to_string().into_bytes(), object: object() };
+            assert_eq!(self.ask(namespace, set), Outcome::Stored);
         }
     }
 
