@@ -23,6 +23,9 @@ const PROGRAMS: [&str; 5] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-cl
 
 const DISK: &str = "/dev/ublkb0";
 
+/// Ends of servers whose disk is in use.
+const STOPS: u32 = 20;
+
 fn run(name: &str, inside: fn()) {
     if is_inside() {
         inside();
@@ -81,7 +84,8 @@ fn array() -> PathBuf {
 #[track_caller]
 fn serve(dir: &Path, options: &[&str]) -> Server {
     let server = Server::serve_with(dir, &[&["--ublk"], options].concat());
-    let is_served = || exports(dir).iter().any(|export| export["state"] == "served");
+    let is_served =
+        || exports(dir).iter().any(|export| export["kind"] == "ublk" && export["state"] == "served");
     assert!(until(SOON, is_served), "{:?}\n{}", exports(dir), server.log());
     server
 }
@@ -241,7 +245,17 @@ fn on_the_network() {
     server.kill_9();
     let server = serve(&dir, &[]);
     let_run(Duration::from_secs(2));
-    // The target has the disk, so it stays.
+    // The target has the disk, so it stays, and the kernel keeps every request for the next server.
+    let mut server = server;
+    for round in 0..STOPS {
+        match round % 2 {
+            0 => server.stop(),
+            _ => server.kill_9(),
+        }
+        assert_waits(&dir);
+        server = serve(&dir, &[]);
+        let_run(Duration::from_millis(300));
+    }
     server.stop();
     assert_waits(&dir);
     refused(&["export", text(&dir), "--ublk", "--remove"], 5, "in use");
@@ -251,7 +265,7 @@ fn on_the_network() {
     let count = writer.join().expect("no I/O error");
     shell(&format!("umount /m; e2fsck -f -n {disk}; mount -t ext4 {disk} /m"));
     assert_files("/m", count);
-    println!("- {count} files over the network and two servers that ended");
+    println!("- {count} files over the network and {} servers that ended", STOPS + 2);
     shell("umount /m; for host in /sys/class/nvme/nvme*; do echo 1 > $host/delete_controller; done");
     for _ in 0..2 {
         let removed = export(&["--nvme-tcp", "--remove"]);

@@ -230,6 +230,11 @@ impl HostDisk {
         matches!(self.phase, Phase::Stopped | Phase::Left) && self.tags.iter().all(|tag| *tag == Tag::Ended)
     }
 
+    /// True when the kernel keeps its requests for the next server.
+    pub(super) fn is_left_behind(&self) -> bool {
+        self.phase == Phase::Left && !self.has_ended()
+    }
+
     /// True when a stop of the service waits until it is started.
     pub(super) fn is_starting(&self) -> bool {
         self.phase == Phase::Starting

@@ -11,6 +11,7 @@
 //!
 //! When the volume has ended, there is nothing to wait for: all loops cut their clients off.
 
+use super::host_disk::HostDisk;
 use super::{RunError, Server};
 use array::request::Outcome;
 use base::time::{Instant, Nanos};
@@ -184,13 +185,25 @@ impl Server<'_> {
         if self.config.cores > 1 && self.desk.is_idle() && self.ring.transfers_in_flight() == 0 {
             debug_assert_eq!(self.desk.volume.frames().frames_out(), 0, "all frames of this core are home");
         }
-        if !self.role.is_first() {
+        let outcome = self.desk.final_flush_outcome();
+        let is_first = self.role.is_first();
+        self.let_go();
+        if !is_first {
             return Ok(());
         }
-        match self.desk.final_flush_outcome() {
+        match outcome {
             Some(Outcome::Done) => disk_failure.map_or(Ok(()), |error| Err(RunError::HostDisk(error))),
             Some(Outcome::IoError) => Err(RunError::FinalFlush),
             None => Err(RunError::FinalFlushTimeout),
+        }
+    }
+
+    /// The end of the ring, but where the kernel keeps a disk for the next server: that ring ends with its thread. A ring that is closed
+    /// by a thread which lives on may still give it a request, after the kernel has collected those that nobody answered (Linux 6.12:
+    /// task work of the ring becomes that of the thread); such a request is never answered, and nothing frees the disk of it.
+    fn let_go(self) {
+        if self.host_disk.as_ref().is_some_and(HostDisk::is_left_behind) {
+            std::mem::forget(self.ring);
         }
     }
 }
