@@ -12,6 +12,7 @@ use block::md::occupied;
 use clap::Args;
 use drive::conventional::device::layout_for;
 use drive::emulated::{DriveError, DriveProblem};
+use drive::nvme::identify::FormatProblem;
 use drive::nvme::{self, open::NvmeProblem};
 use drive::ordinary::open::is_held;
 use drive::zoned;
@@ -41,8 +42,12 @@ enum State {
     Unreadable { error: String, is_denied: bool },
     /// It cannot be written.
     ReadOnly,
-    /// It has zones of its own, and its blocks or zones cannot be used as they are.
-    Unsuited { why: String },
+    /// Its blocks or zones cannot be used as they are.
+    Unsuited {
+        why: String,
+        #[serde(skip)]
+        remedy: Option<String>,
+    },
 }
 
 /// A device with what to do.
@@ -60,7 +65,9 @@ struct Candidate {
 pub fn run(options: &DriveList) -> Result<Exit> {
     let host = Host::here();
     let nodes = host.block_nodes().with_context(|| format!("{}/class/block", host.sys.display()))?;
-    let candidates: Vec<Candidate> = nodes.into_iter().map(Candidate::of).collect();
+    let unusable = host.unusable_namespaces().unwrap_or_default();
+    let unusable = unusable.into_iter().filter_map(Candidate::of_unusable);
+    let candidates: Vec<Candidate> = nodes.into_iter().map(Candidate::of).chain(unusable).collect();
     if options.json {
         println!("{}", serde_json::json!({ "drives": candidates }));
         return Ok(Exit::Well);
@@ -88,23 +95,51 @@ impl Candidate {
         };
         // One without metadata is used by its block node, with identities in-band.
         let is_plain = match &state {
-            State::Unsuited { .. } => zoned::geometry_of(&block_path).is_ok(),
-            State::InUse => node.path != block_path && is_of_another_format(&node.path),
+            State::Unsuited { .. } => is_plain(&node.path) && zoned::geometry_of(&block_path).is_ok(),
+            State::InUse => node.path != block_path && is_plain(&node.path),
             _ => false,
         };
+        // What would make it one with metadata.
+        let format = if is_plain { format_command(&node.path) } else { None };
         if is_plain {
             node.path = block_path;
             state = state_of(&node);
         }
-        let advice = advice(&node, &state);
+        let mut advice = advice(&node, &state);
+        if let (Some(command), State::Free) = (format, &state) {
+            advice = format!(
+                "{advice}; or format it first, for metadata apart: `{command}`, and all that it holds is lost"
+            );
+        }
         Candidate { node, state, advice }
+    }
+
+    /// One whose blocks the kernel cannot use.
+    fn of_unusable(mut node: BlockNode) -> Option<Candidate> {
+        node.path = nvme::node::of_block_node(&node.path)?;
+        let state = state_of_nvme(&node);
+        let advice = advice(&node, &state);
+        Some(Candidate { node, state, advice })
     }
 }
 
-/// True of a namespace whose blocks do not have the metadata that passthrough needs, in use or not.
-fn is_of_another_format(path: &Path) -> bool {
-    let problem = nvme::open::look(path).err().map(|error| error.problem);
-    matches!(problem, Some(DriveProblem::Nvme(NvmeProblem::Format(_))))
+/// What is wrong with the format of a namespace, in use or not, and its block node.
+fn format_problem(path: &Path) -> Option<(FormatProblem, String)> {
+    match nvme::open::look(path).err()?.problem {
+        DriveProblem::Nvme(NvmeProblem::Format { problem, block }) => Some((problem, block)),
+        _ => None,
+    }
+}
+
+/// True of a namespace whose blocks have no metadata.
+fn is_plain(path: &Path) -> bool {
+    format_problem(path).is_some_and(|(problem, _)| !problem.has_metadata())
+}
+
+/// Command that gives a namespace blocks with metadata.
+fn format_command(path: &Path) -> Option<String> {
+    let (problem, block) = format_problem(path)?;
+    problem.command(&block)
 }
 
 /// State of an NVMe namespace with zones.
@@ -125,8 +160,8 @@ fn state_of_nvme(node: &BlockNode) -> State {
     match nvme::open::look(&node.path) {
         Ok(found) if found.written_zones() == 0 => State::Free,
         Ok(found) => holding(node, found.written_zones(), found.zones.len()),
-        Err(DriveError { problem: DriveProblem::Nvme(NvmeProblem::Format(problem)), .. }) => {
-            State::Unsuited { why: problem.to_string() }
+        Err(DriveError { problem: DriveProblem::Nvme(NvmeProblem::Format { problem, block }), .. }) => {
+            State::Unsuited { why: problem.to_string(), remedy: problem.command(&block) }
         }
         Err(error) => unreadable(error.problem.to_string()),
     }
@@ -151,7 +186,13 @@ fn state_of(node: &BlockNode) -> State {
     match Device::open(&node.path) {
         Err(error) => State::Unreadable { error: format!("{error:#}"), is_denied: false },
         Ok(device) => {
-            let holds = occupied::seen(&device);
+            let mut holds = occupied::seen(&device);
+            let array = || Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
+            if let Some(own) = holds.iter_mut().find(|what| what.contains("drive of Zoneweave"))
+                && let Some(array) = array()
+            {
+                *own = format!("a drive of Zoneweave, of array {array}");
+            }
             if holds.is_empty() { State::Free } else { State::Holds { holds } }
         }
     }
@@ -170,7 +211,7 @@ fn state_of_zoned(node: &BlockNode) -> State {
         Ok((_, 0)) => State::Free,
         Ok((geometry, written)) => holding(node, written, geometry.zones as usize),
         Err(DriveError { problem: DriveProblem::Zoned(problem), .. }) => {
-            State::Unsuited { why: problem.to_string() }
+            State::Unsuited { why: problem.to_string(), remedy: None }
         }
         Err(error) => State::Unreadable { error: error.problem.to_string(), is_denied: false },
     }
@@ -181,7 +222,10 @@ fn advice(node: &BlockNode, state: &State) -> String {
     let create = |force: &str| format!("zoneweave create DIR --drives-path {path},...{force}");
     let least = least_bytes();
     match state {
-        State::Unsuited { .. } => "format it, or use another one".to_owned(),
+        State::Unsuited { remedy: Some(command), .. } => {
+            format!("`{command}` makes it one that can be used, and all that it holds is lost")
+        }
+        State::Unsuited { remedy: None, .. } => "use another one".to_owned(),
         State::InUse => "free it first, or use another one".to_owned(),
         State::Unreadable { is_denied: true, .. } => "run this as root".to_owned(),
         State::Unreadable { .. } => "see `dmesg` for what is wrong with it".to_owned(),
@@ -232,7 +276,11 @@ impl fmt::Display for Candidate {
             users,
             ..
         } = &self.node;
-        write!(f, "{}  {}  {}", path.display(), human_bytes(*size_bytes), kind.name())?;
+        write!(f, "{}", path.display())?;
+        if *size_bytes > 0 {
+            write!(f, "  {}", human_bytes(*size_bytes))?;
+        }
+        write!(f, "  {}", kind.name())?;
         let rotating = rotating.then_some("rotating");
         for word in [model.as_deref(), serial.as_deref(), rotating].into_iter().flatten() {
             write!(f, "  {word}")?;
@@ -247,7 +295,7 @@ impl fmt::Display for Candidate {
         }
         match &self.state {
             State::Free => write!(f, "\n    free")?,
-            State::Unsuited { why } => write!(f, "\n    cannot be used as it is: {why}")?,
+            State::Unsuited { why, .. } => write!(f, "\n    cannot be used as it is: {why}")?,
             State::ReadOnly => write!(f, "\n    read-only")?,
             State::Holds { holds } => write!(f, "\n    holds {}", holds.join(", and "))?,
             State::InUse if users.is_empty() => {

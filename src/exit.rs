@@ -3,6 +3,7 @@
 //! An error without a code of its own is [`Exit::Failed`]. Causes that an error's text repeats are printed once.
 
 use drive::emulated::DriveProblem;
+use drive::nvme::open::NvmeProblem;
 use server::listen::BindError;
 use std::fmt;
 use std::process::ExitCode;
@@ -77,6 +78,11 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         if let Some(coded) = cause.downcast_ref::<Coded>() {
             return Some(coded.exit);
+        }
+        if let Some(DriveProblem::Nvme(NvmeProblem::Format { .. } | NvmeProblem::NoZones(_))) =
+            cause.downcast_ref::<DriveProblem>()
+        {
+            return Some(Exit::Usage);
         }
         let in_use =
             matches!(cause.downcast_ref::<DriveProblem>(), Some(DriveProblem::InUse | DriveProblem::Held(_)))

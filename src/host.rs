@@ -121,13 +121,35 @@ impl Host {
     /// # Errors
     /// When sysfs cannot be read.
     pub fn block_nodes(&self) -> std::io::Result<Vec<BlockNode>> {
+        Ok(self.names()?.iter().filter_map(|name| self.block_node(name)).collect())
+    }
+
+    /// Names of block devices: nvme2n1 before nvme10n1.
+    fn names(&self) -> std::io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.class())? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
-        // nvme2n1 before nvme10n1.
         names.sort_by(|one, other| numbers_by_value(one).cmp(&numbers_by_value(other)));
-        Ok(names.iter().filter_map(|name| self.block_node(name)).collect())
+        Ok(names)
+    }
+
+    /// Block devices of NVMe namespaces that Linux gives no size, for their blocks are none that it can use.
+    ///
+    /// # Errors
+    /// When sysfs cannot be read.
+    pub fn unusable_namespaces(&self) -> std::io::Result<Vec<BlockNode>> {
+        let mut found = Vec::new();
+        for name in self.names()? {
+            let dir = std::fs::canonicalize(self.class().join(&name)).ok();
+            let is_unusable = dir.as_ref().is_some_and(|dir| {
+                name.starts_with("nvme")
+                    && number(&dir.join("size")) == Some(0)
+                    && number(&dir.join("hidden")) != Some(1)
+            });
+            found.extend(dir.filter(|_| is_unusable).and_then(|dir| self.block_node_of(&name, &dir, 0)));
+        }
+        Ok(found)
     }
 
     /// The block device of a node, whatever its name in `/dev` is.
@@ -200,8 +222,12 @@ impl Host {
         if size_bytes == 0 || is_memory || number(&dir.join("hidden")) == Some(1) {
             return None;
         }
+        self.block_node_of(name, &dir, size_bytes)
+    }
+
+    fn block_node_of(&self, name: &str, dir: &Path, size_bytes: u64) -> Option<BlockNode> {
         let is_partition = dir.join("partition").exists();
-        let whole = if is_partition { dir.parent()? } else { &dir };
+        let whole = if is_partition { dir.parent()? } else { dir };
         let queue = whole.join("queue");
         let path = PathBuf::from("/dev").join(name.replace('!', "/"));
         Some(BlockNode {
@@ -214,13 +240,13 @@ impl Host {
             },
             model: model_of(whole),
             serial: serial_of(whole),
-            id: id_of(&dir, whole),
+            id: id_of(dir, whole),
             size_bytes,
             logical_block_bytes: number(&queue.join("logical_block_size")).unwrap_or(SECTOR_BYTES),
             rotating: number(&queue.join("rotational")) == Some(1),
             read_only: number(&dir.join("ro")) == Some(1),
             zones: zones_of(&queue),
-            users: self.users_of(&dir, &path),
+            users: self.users_of(dir, &path),
             path,
         })
     }
@@ -421,6 +447,8 @@ mod tests {
         host.device("nvme10n1", 8, &[("dev", "259:9"), ("serial", "S1"), ("ro", "1")]);
         host.device("nvme2n1", 8, &[("dev", "259:1"), ("holders/md7/x", "")]);
         host.device("loop0", 0, &[]);
+        host.device("nvme3n1", 0, &[("dev", "259:2"), ("serial", "S3")]);
+        host.device("nvme0c0n1", 0, &[("hidden", "1")]);
         host.device("zram0", 4096, &[]);
         host.write(
             "proc/self/mountinfo",
@@ -430,6 +458,9 @@ mod tests {
         let nodes = host.nodes();
         let names: Vec<&str> = nodes.iter().map(|node| node.path.to_str().unwrap()).collect();
         assert_eq!(names, ["/dev/nvme2n1", "/dev/nvme10n1", "/dev/sda", "/dev/sda1", "/dev/sda2"]);
+        let of = Host { sys: host.0.join("sys"), proc: host.0.join("proc") };
+        let unusable = of.unusable_namespaces().unwrap();
+        assert_eq!(unusable.iter().map(|node| &node.path).collect::<Vec<_>>(), [Path::new("/dev/nvme3n1")]);
         let [second, tenth, disk, first, other] = &nodes[..] else { panic!("five devices") };
         assert_eq!(second.users, ["member of /dev/md7"]);
         assert!(tenth.read_only && tenth.serial.as_deref() == Some("S1") && tenth.users.is_empty());

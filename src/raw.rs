@@ -14,10 +14,11 @@ use drive::any::Kind;
 use drive::conventional::device::{format_device, is_conventional, layout_for, size_of};
 use drive::conventional::label::Label;
 use drive::conventional::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES};
+use drive::emulated::{DriveError, DriveProblem};
 use drive::nvme::node;
-use drive::nvme::open::{self, WornZones};
+use drive::nvme::open::{self, NvmeProblem, WornZones};
 use drive::zoned;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use zone::device::Geometry;
 
@@ -61,6 +62,7 @@ enum Zoning {
 impl Devices {
     /// The devices among `--drives-path`; `None` when they are files of emulated drives.
     pub fn of(options: &Create) -> Result<Option<Devices>> {
+        options.drives_path.iter().try_for_each(|path| expect_no_folder(path))?;
         let devices: Vec<PathBuf> = options.drives_path.iter().filter_map(|path| device_of(path)).collect();
         if devices.is_empty() {
             return options.drives_path.iter().try_for_each(|path| expect_file(path)).map(|()| None);
@@ -77,6 +79,8 @@ impl Devices {
             );
         }
         let paths = devices.iter().map(std::path::absolute).collect::<std::io::Result<Vec<_>>>()?;
+        expect_different(&paths)?;
+        paths.iter().try_for_each(|path| expect_no_metadata(path))?;
         let with_metadata = paths.iter().filter(|path| node::is_nvme(path)).count();
         let in_band = paths.iter().filter(|path| zoned::is_zoned(path)).count();
         let zoning = match with_metadata + in_band {
@@ -93,7 +97,6 @@ impl Devices {
                 ));
             }
             _ if in_band > 0 => {
-                paths.iter().try_for_each(|path| expect_no_metadata(path))?;
                 Zoning::InBand(common_geometry(&paths, |path| Ok(zoned::geometry_of(path)?.0))?)
             }
             _ => Zoning::Own(common_geometry(&paths, |path| Ok(open::look(path)?.geometry))?),
@@ -206,6 +209,39 @@ fn expect_there(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a device that is given twice, under one name or several.
+fn expect_different(paths: &[PathBuf]) -> Result<()> {
+    let identity = |path: &PathBuf| {
+        let found = std::fs::metadata(path).ok()?;
+        // A device has a number, whichever node it is reached by.
+        let is_device = found.file_type().is_block_device() || found.file_type().is_char_device();
+        Some(if is_device { (is_device, 0, found.rdev()) } else { (is_device, found.dev(), found.ino()) })
+    };
+    for (index, path) in paths.iter().enumerate() {
+        let own = identity(path);
+        let is_same = |other: &&PathBuf| own.is_some() && identity(other) == own;
+        if let Some(other) = paths[..index].iter().find(is_same) {
+            return Err(Exit::Usage.error(format!(
+                "{} and {} are the same drive: name each once",
+                other.display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory.
+fn expect_no_folder(path: &Path) -> Result<()> {
+    match device_of(path).as_deref().unwrap_or(path).is_dir() {
+        true => {
+            Err(Exit::Usage
+                .error(format!("{}: is a directory; name a device, or a file in it", path.display())))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Refuses what an emulated drive could not be made of.
 fn expect_file(path: &Path) -> Result<()> {
     expect_there(path)?;
@@ -219,15 +255,25 @@ fn expect_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses the block device of a namespace that has metadata: those are reached through its character device.
+/// Refuses the block device of a namespace that has metadata: those are reached through its character device, when it is of
+/// the format for that.
 fn expect_no_metadata(path: &Path) -> Result<()> {
-    match node::of_block_node(path) {
-        Some(own) if open::look(&own).is_ok() => Err(Exit::Usage.error(format!(
+    let Some(own) = node::of_block_node(path) else { return Ok(()) };
+    match open::look(&own) {
+        Ok(_) => Err(Exit::Usage.error(format!(
             "{}: its blocks have metadata: give the character device of its namespace, {}",
             path.display(),
             own.display()
         ))),
-        _ => Ok(()),
+        Err(error) if has_other_metadata(&error) => Err(error.into()),
+        Err(_) => Ok(()),
+    }
+}
+
+fn has_other_metadata(error: &DriveError) -> bool {
+    match &error.problem {
+        DriveProblem::Nvme(NvmeProblem::Format { problem, .. }) => problem.has_metadata(),
+        _ => false,
     }
 }
 
@@ -289,9 +335,11 @@ fn common_geometry(paths: &[PathBuf], geometry_of: impl Fn(&Path) -> Result<Geom
 
 /// Refuses a device that somebody uses, or that holds something unless it is forced.
 pub fn expect_free(path: &Path, force: bool) -> Result<()> {
+    expect_no_users(path)?;
     if node::is_nvme(path) {
         return expect_blank(path, force);
     }
+    expect_no_metadata(path)?;
     if zoned::is_zoned(path) {
         return expect_blank_zones(path, force);
     }
@@ -304,9 +352,23 @@ pub fn expect_free(path: &Path, force: bool) -> Result<()> {
     Target::open(path)?.expect_empty(force)
 }
 
+/// Refuses a device that the kernel says somebody uses.
+fn expect_no_users(path: &Path) -> Result<()> {
+    let block = node::kernel_name(path).and_then(|name| node::block_node(&name));
+    let users =
+        Host::here().node_at(block.as_deref().unwrap_or(path)).map(|node| node.users).unwrap_or_default();
+    match users.is_empty() {
+        true => Ok(()),
+        false => Err(Exit::Busy.error(format!(
+            "{}: is in use ({}); nothing was written. Free it first, or use another one",
+            path.display(),
+            users.join(", ")
+        ))),
+    }
+}
+
 /// Refuses a zoned block device that somebody uses, or whose zones are not empty unless it is forced.
 fn expect_blank_zones(path: &Path, force: bool) -> Result<()> {
-    expect_no_metadata(path)?;
     zoned::expect_unused(path)?;
     let (_, written) = zoned::geometry_of(path)?;
     refuse_written(path, written, force)

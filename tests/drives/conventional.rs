@@ -91,6 +91,17 @@ fn what_devices_hold_is_not_overwritten() {
     let (_, made) = create(&scratch, &missing, &[]);
     assert_eq!(made.code(), Some(6), "{made}");
     assert!(made.to_string().contains("truncate --size"), "{made}");
+    // One drive under two names, and a directory: refused before anything is written.
+    let alias = scratch.join("alias");
+    std::os::unix::fs::symlink(&devices[0], &alias).unwrap();
+    let refusals = [(alias, "are the same drive"), (scratch.path().to_owned(), "is a directory")];
+    for (path, why) in refusals {
+        let (_, made) = create(&scratch, &[devices[0].clone(), path, devices[2].clone()], &["--force"]);
+        assert_eq!(made.code(), Some(2), "{made}");
+        assert!(made.to_string().contains(why), "{made}");
+        let first = std::fs::read(&devices[0]).unwrap();
+        assert!(first.iter().all(|byte| *byte == 0), "{why}: something was written");
+    }
     let (_, made) = create(&scratch, &devices, &[]);
     assert_eq!(made.code(), Some(0), "{made}");
     let other = scratch.join("other");

@@ -34,6 +34,36 @@ fn every_device_has_a_state_and_an_advice() {
     assert_eq!(ran.code(), Some(0), "{ran}");
 }
 
+/// A member of an array is none that is free, whichever of its labels is left.
+#[test]
+fn a_member_of_an_array_is_told_with_its_array() {
+    let scratch = Scratch::new("drive-list");
+    let files = ["a", "b", "c"].map(|name| scratch.join(name));
+    for file in &files {
+        std::fs::File::create(file).unwrap().set_len(256 << 20).unwrap();
+    }
+    let dir = scratch.join("array");
+    let paths = files.each_ref().map(|file| format!("raw:{}", file.display())).join(",");
+    let fixed = ["--drives-path", &paths, "--zone-size", "4MiB"];
+    run_for(SOON, zoneweave().arg("create").arg(&dir).args(fixed)).expect("create");
+    let toml = std::fs::read_to_string(dir.join("array.toml")).unwrap();
+    let uuid = toml.split("uuid = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let Some(disk) = Loop::over(&files[1]) else {
+        println!("skipped: there is no loop device to be had");
+        return;
+    };
+    let told = listing(&disk.0);
+    assert!(told["state"] == "holds", "{told}");
+    assert!(
+        told["holds"][0].as_str().unwrap().contains(&format!("drive of Zoneweave, of array {uuid}")),
+        "{told}"
+    );
+    assert!(told["advice"].as_str().unwrap().contains("zoneweave examine"), "{told}");
+    std::fs::OpenOptions::new().write(true).open(&disk.0).unwrap().write_all(&[0; 4096]).unwrap();
+    let told = listing(&disk.0);
+    assert!(told["holds"][0].as_str().unwrap().contains("drive of Zoneweave"), "{told}");
+}
+
 #[test]
 fn a_device_is_told_by_what_it_holds_and_who_uses_it() {
     let scratch = Scratch::new("drive-list");

@@ -94,6 +94,8 @@ impl Machine {
         let (kernel, version) = kernel(parts.kernel);
         let image = initrd(scratch, (&kernel, &version), parts);
         let console = scratch.join("console");
+        // That of a machine before would be taken for what this one says.
+        let _none_before = std::fs::remove_file(&console);
         let memory = parts.memory_mib;
         let mut qemu = qemu();
         qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", "2"]);

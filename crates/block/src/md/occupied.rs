@@ -4,9 +4,16 @@ use super::member::Member;
 use super::superblock::{MAGIC, Version};
 use super::{Media, SECTOR_BYTES, SECTOR_BYTES_U64, foreign};
 
+/// Name of what our own drives are.
+const ZONEWEAVE: &str = "a drive of Zoneweave";
+/// First bytes of the label of a device that is cut into zones, which lies in its first and its last block of 4 KiB.
+const LABEL: &[u8] = b"ZWconv\x01\0";
+const BLOCK_SECTORS: u64 = 8;
+
 /// Marks: byte offset, bytes, and the name of what they mark.
 const MARKS: &[(u64, &[u8], &str)] = &[
-    (0, b"ZWEAVDRV", "a drive of Zoneweave"),
+    (0, b"ZWEAVDRV", ZONEWEAVE),
+    (0, LABEL, ZONEWEAVE),
     (510, &[0x55, 0xaa], "a partition table or a boot sector"),
     (512, b"EFI PART", "a partition table (GPT)"),
     (4096, b"EFI PART", "a partition table (GPT, 4-KiB blocks)"),
@@ -51,6 +58,10 @@ pub fn seen<M: Media + ?Sized>(media: &M) -> Vec<String> {
     seen.extend(foreign::look(media).map(|foreign| foreign.to_string()));
     let marks = MARKS.iter().filter(|(offset, mark, _)| holds(media, *offset, mark));
     seen.extend(marks.map(|(_, _, name)| (*name).to_owned()));
+    let last = (media.sectors() / BLOCK_SECTORS).saturating_sub(1) * BLOCK_SECTORS * SECTOR_BYTES_U64;
+    if !seen.iter().any(|name| name == ZONEWEAVE) && holds(media, last, LABEL) {
+        seen.push(ZONEWEAVE.to_owned());
+    }
     seen
 }
 
@@ -79,6 +90,16 @@ mod tests {
             media[start..start + mark.len()].copy_from_slice(mark);
             assert_eq!(seen(&media[..]), [(*name).to_owned()]);
         }
+    }
+
+    #[test]
+    fn the_second_label_of_a_device_is_seen_alone() {
+        let mut media = vec![0; (1 << 20) + 512];
+        let last = (1 << 20) - 4096;
+        media[last..last + LABEL.len()].copy_from_slice(LABEL);
+        assert_eq!(seen(&media[..]), [ZONEWEAVE.to_owned()]);
+        media[..LABEL.len()].copy_from_slice(LABEL);
+        assert_eq!(seen(&media[..]), [ZONEWEAVE.to_owned()]);
     }
 
     #[test]

@@ -105,8 +105,20 @@ pub enum FormatProblem {
         /// Number of the format that is wanted.
         wanted: Option<usize>,
     },
+    /// Metadata behind the data of each block of a namespace without zones, for which Linux has no block device then.
+    Extended {
+        /// Format in use.
+        format: LbaFormat,
+        /// Number of a format without metadata.
+        wanted: Option<usize>,
+    },
     /// Metadata are protection information, of which the drive uses a part.
-    Protection(u8),
+    Protection {
+        /// Its type.
+        kind: u8,
+        /// Number of the format in use.
+        format: usize,
+    },
     /// Zones of no possible size.
     ZoneSize(u64),
     /// More zones than can be counted.
@@ -117,30 +129,56 @@ impl fmt::Display for FormatProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FormatProblem::Blocks {
-                format: LbaFormat { block_bytes, metadata_bytes },
-                is_extended,
-                wanted,
+                format: LbaFormat { block_bytes, metadata_bytes }, is_extended, ..
             } => {
                 let how = if *is_extended { ", behind the data of each" } else { "" };
                 write!(
                     f,
-                    "its blocks have {block_bytes} bytes and {metadata_bytes} bytes of metadata{how}; 4096 and 64, apart, are needed: "
-                )?;
-                match wanted {
-                    Some(number) => write!(
-                        f,
-                        "`nvme format --lbaf={number} --ms=0 --pi=0 DEVICE` formats it so, and all that it holds is lost"
-                    ),
-                    None => f.write_str("this drive cannot be formatted so"),
-                }
+                    "its blocks have {block_bytes} bytes and {metadata_bytes} bytes of metadata{how}; 4096 and 64, apart, are needed"
+                )
             }
-            FormatProblem::Protection(kind) => write!(
+            FormatProblem::Extended { format: LbaFormat { block_bytes, metadata_bytes }, .. } => write!(
                 f,
-                "its metadata are protection information of type {kind}: `nvme format --pi=0 DEVICE` formats it without, and \
-                 all that it holds is lost"
+                "its blocks have {block_bytes} bytes and {metadata_bytes} bytes of metadata, behind the data of each, and Linux makes \
+                 no block device of such: none or apart are needed"
             ),
+            FormatProblem::Protection { kind, .. } => {
+                write!(f, "its metadata are protection information of type {kind}, and none may be")
+            }
             FormatProblem::ZoneSize(blocks) => write!(f, "it says that a zone has {blocks} blocks"),
             FormatProblem::ZoneCount(zones) => write!(f, "it has {zones} zones, more than can be served"),
+        }
+    }
+}
+
+impl FormatProblem {
+    /// Command that gives the namespace of a node a format that can be used, where it may have one.
+    #[must_use]
+    pub fn command(&self, node: &str) -> Option<String> {
+        let format = match self {
+            FormatProblem::Blocks { wanted, .. } | FormatProblem::Extended { wanted, .. } => *wanted,
+            FormatProblem::Protection { format, .. } => Some(*format),
+            FormatProblem::ZoneSize(_) | FormatProblem::ZoneCount(_) => None,
+        };
+        format.map(|number| format!("nvme format {node} --lbaf={number} --ms=0 --pi=0"))
+    }
+
+    /// What to do with the namespace of a node.
+    #[must_use]
+    pub fn remedy(&self, node: &str) -> String {
+        match self.command(node) {
+            Some(command) => format!("`{command}` formats it so, and all that it holds is lost"),
+            None => "it cannot be formatted so: use another drive".to_owned(),
+        }
+    }
+
+    /// True of blocks with metadata, which cannot be used without them: the kernel's block layer writes there what it likes.
+    #[must_use]
+    pub fn has_metadata(&self) -> bool {
+        match self {
+            FormatProblem::Blocks { format, .. } => format.metadata_bytes > 0,
+            FormatProblem::Extended { .. } | FormatProblem::Protection { .. } => true,
+            FormatProblem::ZoneSize(_) | FormatProblem::ZoneCount(_) => false,
         }
     }
 }
@@ -189,6 +227,14 @@ impl Namespace {
     pub fn format_in_use(&self) -> LbaFormat {
         self.formats.get(self.format).copied().unwrap_or(LbaFormat { block_bytes: 0, metadata_bytes: 0 })
     }
+
+    /// What is wrong with the format of a namespace without zones.
+    #[must_use]
+    pub fn problem_without_zones(&self) -> Option<FormatProblem> {
+        let is_plain = |format: &LbaFormat| *format == LbaFormat { block_bytes: 4096, metadata_bytes: 0 };
+        let wanted = self.formats.iter().position(is_plain);
+        self.is_extended.then(|| FormatProblem::Extended { format: self.format_in_use(), wanted })
+    }
 }
 
 impl Zoned {
@@ -223,7 +269,7 @@ impl Identity {
             return Err(FormatProblem::Blocks { format, is_extended, wanted });
         }
         if protection != 0 {
-            return Err(FormatProblem::Protection(protection));
+            return Err(FormatProblem::Protection { kind: protection, format: self.namespace.format });
         }
         let zone_size = self.zoned.zone_size_blocks;
         let zone_size_blocks = u32::try_from(zone_size).map_err(|_| FormatProblem::ZoneSize(zone_size))?;
@@ -353,17 +399,27 @@ mod tests {
         let mut pages = pages();
         pages[1][26] = 0;
         put(&mut pages[1], 128, &[0, 0, 9, 0]);
-        let said = identity(&pages).geometry(1, Quirks::default()).unwrap_err().to_string();
-        assert!(said.contains("512 bytes and 0") && said.contains("--lbaf=7"), "{said}");
+        let problem = |pages: &[Page; 4]| identity(pages).geometry(1, Quirks::default()).unwrap_err();
+        let line = "nvme format /dev/nvme0n1 --lbaf=7 --ms=0 --pi=0";
+        let found = problem(&pages);
+        assert!(found.to_string().contains("512 bytes and 0") && !found.has_metadata(), "{found}");
+        assert_eq!(found.command("/dev/nvme0n1").as_deref(), Some(line));
         pages[1][26] = 0x17;
-        let said = identity(&pages).geometry(1, Quirks::default()).unwrap_err().to_string();
-        assert!(said.contains("behind the data of each"), "{said}");
+        let found = problem(&pages);
+        assert!(found.to_string().contains("behind the data of each") && found.has_metadata(), "{found}");
+        assert!(found.remedy("/dev/nvme0n1").contains(line));
+        // The same without zones.
+        put(&mut pages[1], 128 + 16, &[0, 0, 12, 0]);
+        let found = Namespace::parse(&pages[1]).problem_without_zones().unwrap();
+        assert!(found.has_metadata() && found.command("/dev/nvme0n1").unwrap().contains("--lbaf=4"));
         pages[1][26] = 7;
         pages[1][29] = 1;
-        assert_eq!(identity(&pages).geometry(1, Quirks::default()), Err(FormatProblem::Protection(1)));
+        assert_eq!(problem(&pages), FormatProblem::Protection { kind: 1, format: 7 });
+        assert_eq!(problem(&pages).command("/dev/nvme0n1").as_deref(), Some(line));
         pages[1][29] = 0;
         put(&mut pages[2], 2816 + 16 * 7, &0_u64.to_le_bytes());
-        assert_eq!(identity(&pages).geometry(1, Quirks::default()), Err(FormatProblem::ZoneSize(0)));
+        assert_eq!(problem(&pages), FormatProblem::ZoneSize(0));
+        assert!(problem(&pages).remedy("/dev/nvme0n1").contains("use another drive"));
     }
 
     #[test]

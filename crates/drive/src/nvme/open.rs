@@ -48,8 +48,13 @@ pub enum NvmeProblem {
     #[error("the namespace has no zones: give its block device instead, {0}")]
     NoZones(String),
     /// Blocks or zones that cannot be used.
-    #[error("{0}")]
-    Format(FormatProblem),
+    #[error("{problem}; {}", problem.remedy(block))]
+    Format {
+        /// What is wrong.
+        problem: FormatProblem,
+        /// Block node.
+        block: String,
+    },
     /// Zones that differ.
     #[error("zone {zone} has {capacity} blocks and zone 0 has {others}: zones that differ cannot be used")]
     Capacities {
@@ -84,12 +89,6 @@ pub enum NvmeProblem {
 impl From<NvmeProblem> for DriveProblem {
     fn from(problem: NvmeProblem) -> DriveProblem {
         DriveProblem::Nvme(problem)
-    }
-}
-
-impl From<FormatProblem> for DriveProblem {
-    fn from(problem: FormatProblem) -> DriveProblem {
-        NvmeProblem::Format(problem).into()
     }
 }
 
@@ -343,12 +342,21 @@ impl<'a> Session<'a> {
         Ok(page)
     }
 
+    fn format_problem(&self, problem: FormatProblem) -> NvmeProblem {
+        let block = block_node_of(self.path).unwrap_or_else(|| self.path.to_owned());
+        NvmeProblem::Format { problem, block: block.display().to_string() }
+    }
+
     fn identity(&self) -> Result<Identity, DriveProblem> {
         let namespace = Namespace::parse(&*self.page(Subject::Namespace)?);
+        let zoned = match (self.page(Subject::ZonedNamespace), namespace.problem_without_zones()) {
+            (Err(NvmeProblem::NoZones(_)), Some(problem)) => return Err(self.format_problem(problem).into()),
+            (page, _) => page?,
+        };
         Ok(Identity {
             controller: Controller::parse(&*self.page(Subject::Controller)?),
             number: self.number,
-            zoned: Zoned::parse(&*self.page(Subject::ZonedNamespace)?, namespace.format),
+            zoned: Zoned::parse(&zoned, namespace.format),
             namespace,
             append_blocks_max: append_blocks_max(&*self.page(Subject::ZonedController)?),
         })
@@ -368,7 +376,7 @@ impl<'a> Session<'a> {
         let identity = self.identity()?;
         let quirks = quirks.unwrap_or_else(|| Quirks::of(&identity.controller));
         // The capacity is known when the zones are.
-        let mut geometry = identity.geometry(1, quirks)?;
+        let mut geometry = identity.geometry(1, quirks).map_err(|problem| self.format_problem(problem))?;
         let zones = self.zones(&geometry)?;
         let others = zones.first().map_or(0, |zone| zone.capacity);
         if let Some((zone, found)) = (0..).zip(&zones).find(|(_, zone)| zone.capacity != others) {
