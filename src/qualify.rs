@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::raw::device_of;
 use crate::sighting::Sighting;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use base::units::human_bytes;
 use clap::Args;
 use drive::any::{AnyDrive, Kind, discard};
@@ -32,6 +32,9 @@ pub struct Qualify {
     /// Ask an NVMe drive as if nothing were known of the faults of its model
     #[arg(long)]
     pub ignore_quirks: bool,
+    /// Write the steps of the common walk to this file, with statuses and states: the same for all kinds of drives
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -78,6 +81,10 @@ pub fn run(options: &Qualify) -> Result<Exit> {
     }
     let (drive, about) = open_drive(path, options)?;
     let report = check_drive(drive, options);
+    if let Some(file) = &options.trace {
+        std::fs::write(file, report.trace.join("\n") + "\n")
+            .with_context(|| format!("{}", file.display()))?;
+    }
     if is_lent {
         discard(path)?;
     }

@@ -34,7 +34,7 @@ fn expect_passed(qualified: &Finished) {
     assert_eq!(qualified.code(), Some(0), "{qualified}");
     let report: Value = serde_json::from_str(&qualified.stdout).unwrap();
     assert_eq!(report["passed"], true, "{report:#}");
-    assert_eq!(report["checks"].as_array().unwrap().len(), 6, "{report:#}");
+    assert_eq!(report["checks"].as_array().unwrap().len(), 7, "{report:#}");
     assert!(report["traits"]["write_us"].as_f64().unwrap() > 0.0, "{report:#}");
 }
 

@@ -7,10 +7,12 @@
 //!   statuses     every rule broken on its own: the status, and the zone as it was
 //!   limits       as many zones open and active as the drive says, and one more
 //!   random walk  commands drawn by a seed, held against `zone::rules` status by status and state by state
+//!   common walk  the same of what drives of all kinds have, told step by step, so that two of them can be compared
 //! ```
 //! The drive is written all over, and left empty. A check that finds a difference ends there, empties the drive, and the next one begins.
 
 mod bench;
+mod common;
 mod pattern;
 mod reads;
 mod statuses;
@@ -93,6 +95,9 @@ pub struct Report {
     pub traits: Option<Traits>,
     /// Nothing differs.
     pub passed: bool,
+    /// Steps of the common walk with statuses and states, each a line.
+    #[serde(skip)]
+    pub trace: Vec<String>,
 }
 
 /// A difference, in words.
@@ -100,7 +105,7 @@ type Difference = String;
 /// A check: returns the number of answers that were compared, or why there is nothing to compare.
 type Check = fn(&mut Bench) -> Result<Result<u64, String>, Difference>;
 
-const CHECKS: [(&str, Check, &str); 6] = [
+const CHECKS: [(&str, Check, &str); 7] = [
     ("transfers", transfers::sizes, "blocks or their metadata would be lost or mixed up"),
     ("appends", transfers::appends, "stripes would be looked for where they are not"),
     ("unwritten blocks", reads::unwritten, "recovery takes zeros for what was never written"),
@@ -111,6 +116,7 @@ const CHECKS: [(&str, Check, &str); 6] = [
     ),
     ("limits", statuses::limits, "segments could not be opened"),
     ("random walk", walk::walk, "zones would be in other states than the engine thinks"),
+    ("common walk", common::walk, "kinds of drives would differ where the engine takes them for alike"),
 ];
 
 /// Checks a drive. Everything on it is lost.
@@ -148,6 +154,7 @@ pub fn run(device: &mut dyn ZonedDevice, options: Options, progress: &dyn Fn(&st
         checks,
         traits,
         passed: passed && is_emptied.is_ok(),
+        trace: bench.trace,
     }
 }
 

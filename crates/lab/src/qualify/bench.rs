@@ -30,6 +30,8 @@ pub struct Bench<'a> {
     stamp: u64,
     /// Zones that may not be empty.
     used: std::collections::BTreeSet<u32>,
+    /// Steps that are told.
+    pub trace: Vec<String>,
 }
 
 /// An operation in words.
@@ -54,7 +56,8 @@ impl<'a> Bench<'a> {
         let geometry = *device.geometry();
         let used = (0..geometry.zones).collect();
         let began = Clock::now();
-        Bench { device, geometry, options, began, ahead: Instant(0), stamp: options.seed << 32, used }
+        let (ahead, stamp, trace) = (Instant(0), options.seed << 32, Vec::new());
+        Bench { device, geometry, options, began, ahead, stamp, used, trace }
     }
 
     /// Contents that were never used before, by their stamp.

@@ -10,7 +10,7 @@ use base::frame::Frame;
 use base::random::Random;
 use base::units::ZoneIndex;
 use std::collections::BTreeMap;
-use zone::device::{Completion, Geometry, Op, Status, ZoneState};
+use zone::device::{Completion, Geometry, Op, Status, ZoneDescriptor, ZoneState};
 use zone::rules::{Zone, ZoneTable};
 
 /// Zones that a walk is about, beyond those that may be active.
@@ -27,6 +27,8 @@ pub struct Held {
     pub compared: u64,
     /// Stamps of blocks, by zone and block.
     stamps: BTreeMap<(u32, u32), u64>,
+    /// Zones as the drive reported them last.
+    pub found: Vec<ZoneDescriptor>,
 }
 
 impl Held {
@@ -34,7 +36,13 @@ impl Held {
     pub fn new(bench: &Bench, zones: u32) -> Held {
         let geometry = bench.geometry;
         let zones = zones.min(geometry.zones);
-        Held { table: ZoneTable::new(geometry), geometry, zones, compared: 0, stamps: BTreeMap::new() }
+        let (table, stamps, found) = (ZoneTable::new(geometry), BTreeMap::new(), Vec::new());
+        Held { table, geometry, zones, compared: 0, stamps, found }
+    }
+
+    /// A zone by the rules.
+    pub fn zone(&self, zone: u32) -> Zone {
+        self.table.zone(ZoneIndex(zone))
     }
 
     /// Runs a command on both.
@@ -130,6 +138,7 @@ impl Held {
             others.push((zone, found.state));
         }
         self.compared += found.len() as u64;
+        self.found = found;
         if others.is_empty() {
             return Ok(());
         }
@@ -186,7 +195,7 @@ impl Held {
     }
 
     /// Notes what a command wrote.
-    fn note(&mut self, zone: u32, completion: &Completion, (is_reset, stamp): (bool, Option<u64>)) {
+    pub fn note(&mut self, zone: u32, completion: &Completion, (is_reset, stamp): (bool, Option<u64>)) {
         if completion.status != Status::Success {
             return;
         }
@@ -200,7 +209,7 @@ impl Held {
     }
 
     /// Compares blocks that were read.
-    fn compare_blocks(&mut self, zone: u32, completion: &Completion) -> Result<(), Difference> {
+    pub fn compare_blocks(&mut self, zone: u32, completion: &Completion) -> Result<(), Difference> {
         for (block, frame) in (completion.offset..).zip(&completion.frames) {
             let found = match self.stamps.get(&(zone, block)) {
                 Some(stamp) => is_of(frame, *stamp),
