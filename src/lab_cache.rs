@@ -1,6 +1,7 @@
 //! `zoneweave lab cache`: experiments with the key-value cache.
 
 mod drawn;
+mod peers;
 mod policies;
 mod tenants;
 mod ttl;
@@ -8,6 +9,7 @@ mod ttl;
 use anyhow::Result;
 use clap::Subcommand;
 use drawn::Drawn;
+use peers::CachePeers;
 use policies::CachePolicies;
 use std::process::ExitCode;
 
@@ -22,6 +24,10 @@ pub enum LabCache {
     Ttl(Drawn),
     /// One namespace floods the cache: hit ratio of another one with a share and without, in settings that a seed draws
     Tenants(Drawn),
+    /// Processor time beside memcached's extstore and Redis, in turn, and what a kill leaves
+    ///
+    /// Exit code 1 when a bar is missed.
+    Peers(CachePeers),
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.
@@ -30,5 +36,6 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Policies(options) => policies::run(options),
         LabCache::Ttl(options) => ttl::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Tenants(options) => tenants::run(options).map(|()| ExitCode::SUCCESS),
+        LabCache::Peers(options) => peers::run(options),
     }
 }

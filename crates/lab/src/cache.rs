@@ -10,6 +10,7 @@
 pub mod drawn;
 pub mod load;
 pub mod models;
+pub mod peers;
 pub mod policies;
 pub mod replay;
 pub mod rig;

@@ -17,6 +17,7 @@ mod servers;
 #[allow(clippy::unwrap_used, dead_code, missing_docs)]
 mod front_end;
 
+use crate::paired::Paired;
 use anyhow::{Result, ensure};
 use load::{Load, Way};
 use serde::Serialize;
@@ -49,10 +50,9 @@ pub struct Row {
     pub ratio: f64,
     /// Highest ratio that is good.
     pub ratio_max: f64,
-    /// Every measurement of ours, and of the other side.
-    pub measured: Vec<f64>,
-    /// Every measurement of the other side.
-    pub peer_measured: Vec<f64>,
+    /// Every measurement.
+    #[serde(flatten)]
+    pub measured: Paired,
 }
 
 /// All rows.
@@ -122,27 +122,15 @@ pub fn run(options: &ExportCompare, mut progress: impl FnMut(&Row)) -> Result<Ex
 }
 
 fn measure(options: &ExportCompare, servers: &mut Servers, plan: &Plan) -> Result<Row> {
-    let mut measured = [Vec::new(), Vec::new()];
-    for _ in 0..options.rounds {
-        for (side, measured) in plan.sides.into_iter().zip(&mut measured) {
-            measured.push(servers.us_per_request(side, plan.load, options)?);
-        }
-    }
-    let [ours, peers] = &measured;
-    let (us_per_request, peer_us_per_request) = (median(ours), median(peers));
+    let measured = Paired::measure(options.rounds, |is_peer| {
+        servers.us_per_request(plan.sides[usize::from(is_peer)], plan.load, options)
+    })?;
     Ok(Row {
         name: plan.name,
-        us_per_request,
-        peer_us_per_request,
-        ratio: us_per_request / peer_us_per_request,
+        us_per_request: measured.ours(),
+        peer_us_per_request: measured.peer(),
+        ratio: measured.ours() / measured.peer(),
         ratio_max: plan.ratio_max,
-        measured: ours.clone(),
-        peer_measured: peers.clone(),
+        measured,
     })
-}
-
-fn median(figures: &[f64]) -> f64 {
-    let mut figures = figures.to_vec();
-    figures.sort_by(f64::total_cmp);
-    f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
 }

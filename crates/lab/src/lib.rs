@@ -20,6 +20,7 @@ pub mod mount_run;
 pub mod nbd_compare;
 mod null_array;
 pub mod null_write;
+pub mod paired;
 mod pool;
 mod precise;
 pub mod probe;

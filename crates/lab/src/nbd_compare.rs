@@ -5,15 +5,14 @@
 //! speed drifts is fair to both, and medians are compared. The processor time of the server process
 //! is read from /proc before and after each run.
 
-use crate::wall::{fio, listening, processor};
-use anyhow::{Context, Result, ensure};
+use crate::paired::median;
+use crate::wall::fio;
+use crate::wall::process::{Process, WorkDirectory};
+use anyhow::{Result, ensure};
 use serde::Serialize;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// Time after which a server that does not listen is given up.
-const START_LIMIT: Duration = Duration::from_secs(20);
+use std::process::Command;
 
 /// Options of a comparison.
 #[derive(Clone, Debug)]
@@ -68,17 +67,10 @@ pub struct NbdCompareReport {
     pub peer_runs: Vec<Run>,
 }
 
-/// A server being measured. Stopped when dropped.
+/// A server being measured.
 struct Server {
-    child: Child,
+    process: Process,
     uri: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Runs the comparison; `progress` is told each run as it ends.
@@ -91,9 +83,9 @@ pub fn run(options: &NbdCompare, mut progress: impl FnMut(&str, &Run)) -> Result
         let found = Command::new(tool).arg("--version").output();
         ensure!(found.is_ok(), "{tool} is not installed (Debian: apt-get install fio nbdkit)");
     }
-    let directory = WorkDirectory::new()?;
-    let ours = start_ours(options, &directory.0)?;
-    let peer = start_nbdkit(options, &directory.0)?;
+    let directory = WorkDirectory::new("compare")?;
+    let ours = start_ours(options, directory.path())?;
+    let peer = start_nbdkit(options, directory.path())?;
     for server in [&ours, &peer] {
         fill(options, server)?;
     }
@@ -105,13 +97,13 @@ pub fn run(options: &NbdCompare, mut progress: impl FnMut(&str, &Run)) -> Result
             runs.push(run);
         }
     }
-    let (iops, peer_iops) = (median(&runs, |run| run.iops), median(&peer_runs, |run| run.iops));
+    let (iops, peer_iops) = (median_of(&runs, |run| run.iops), median_of(&peer_runs, |run| run.iops));
     Ok(NbdCompareReport {
         iops,
         peer_iops,
         iops_ratio: iops / peer_iops,
-        cpu_us_per_io: median(&runs, |run| run.cpu_us_per_io),
-        peer_cpu_us_per_io: median(&peer_runs, |run| run.cpu_us_per_io),
+        cpu_us_per_io: median_of(&runs, |run| run.cpu_us_per_io),
+        peer_cpu_us_per_io: median_of(&peer_runs, |run| run.cpu_us_per_io),
         rw: options.rw.clone(),
         bs: options.bs.clone(),
         iodepth: options.iodepth,
@@ -120,32 +112,14 @@ pub fn run(options: &NbdCompare, mut progress: impl FnMut(&str, &Run)) -> Result
     })
 }
 
-fn median(runs: &[Run], figure: impl Fn(&Run) -> f64) -> f64 {
-    let mut figures: Vec<f64> = runs.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
-}
-
-/// A directory in memory, removed when dropped.
-struct WorkDirectory(PathBuf);
-
-impl WorkDirectory {
-    fn new() -> Result<WorkDirectory> {
-        let path = PathBuf::from(format!("/dev/shm/zoneweave-compare-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("{}", path.display()))?;
-        Ok(WorkDirectory(path))
-    }
-}
-
-impl Drop for WorkDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn median_of(runs: &[Run], figure: impl Fn(&Run) -> f64) -> f64 {
+    median(&runs.iter().map(figure).collect::<Vec<_>>())
 }
 
 fn start_ours(options: &NbdCompare, directory: &Path) -> Result<Server> {
     let socket = directory.join("zoneweave.sock");
-    let child = Command::new(&options.binary)
+    let mut command = Command::new(&options.binary);
+    command
         .args(["up", "--level", "raid5", "--drives", "4"])
         .arg("--size")
         .arg(options.size_bytes.to_string())
@@ -153,30 +127,20 @@ fn start_ours(options: &NbdCompare, directory: &Path) -> Result<Server> {
         .arg(directory.join("array"))
         .arg("--listen")
         .arg(format!("unix:{}", socket.display()))
-        .env("RUST_LOG", "warn")
-        .stdout(Stdio::null())
-        .spawn()
-        .with_context(|| format!("{}", options.binary.display()))?;
-    started(Server { child, uri: format!("nbd+unix:///?socket={}", socket.display()) }, &socket)
+        .env("RUST_LOG", "warn");
+    started(&mut command, &socket)
 }
 
 fn start_nbdkit(options: &NbdCompare, directory: &Path) -> Result<Server> {
     let socket = directory.join("nbdkit.sock");
-    let child = Command::new("nbdkit")
-        .arg("--foreground")
-        .arg("--unix")
-        .arg(&socket)
-        .args(["memory", &options.size_bytes.to_string()])
-        .stdout(Stdio::null())
-        .spawn()
-        .context("nbdkit")?;
-    started(Server { child, uri: format!("nbd+unix:///?socket={}", socket.display()) }, &socket)
+    let mut command = Command::new("nbdkit");
+    command.arg("--foreground").arg("--unix").arg(&socket).args(["memory", &options.size_bytes.to_string()]);
+    started(&mut command, &socket)
 }
 
-/// Waits until the server answers.
-fn started(mut server: Server, socket: &Path) -> Result<Server> {
-    listening::wait(&mut server.child, socket, START_LIMIT)?;
-    Ok(server)
+fn started(command: &mut Command, socket: &Path) -> Result<Server> {
+    let process = Process::serve(command, || UnixStream::connect(socket).is_ok())?;
+    Ok(Server { process, uri: format!("nbd+unix:///?socket={}", socket.display()) })
 }
 
 /// Writes the whole volume once, so that every run finds all blocks allocated.
@@ -189,7 +153,7 @@ fn fill(options: &NbdCompare, server: &Server) -> Result<()> {
 }
 
 fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
-    let before = processor::seconds_of(server.child.id())?;
+    let before = server.process.seconds()?;
     let report = fio::run(
         &server.uri,
         &[
@@ -201,7 +165,7 @@ fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
             &format!("--runtime={}", options.seconds),
         ],
     )?;
-    let cpu = processor::seconds_of(server.child.id())? - before;
+    let cpu = server.process.seconds()? - before;
     let job = &report["jobs"][0];
     let figure = |way: &str, key: &str| job[way][key].as_f64().unwrap_or(0.0);
     let requests = figure("read", "total_ios") + figure("write", "total_ios");

@@ -11,7 +11,7 @@ pub mod block_device;
 pub mod database;
 pub mod file_system;
 pub mod fio;
-pub mod listening;
+pub mod process;
 pub mod processor;
 pub mod program;
 pub mod sysbench;

@@ -3,40 +3,20 @@
 use super::load::{self, Load, Way};
 use super::null_volume::NullVolume;
 use super::{ExportCompare, Side};
-use crate::wall::{fio, listening, processor};
+use crate::wall::process::{Process, WorkDirectory};
+use crate::wall::{fio, processor};
 use anyhow::{Context, Result, bail, ensure};
 use base::units::BLOCK_BYTES_U64;
 use server::{Listen, ServerConfig, Service, Stop, StopHandle, WallClock};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time after which a server that does not listen is given up.
-const START_LIMIT: Duration = Duration::from_secs(30);
-
 const PEER: &str = "qemu-storage-daemon";
-
-/// Directory in memory, removed when dropped.
-struct WorkDirectory(PathBuf);
-
-impl Drop for WorkDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server in a process of its own, ended when dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The server of a volume that does nothing, in a thread.
 struct NullServer {
@@ -58,13 +38,11 @@ impl Servers {
     pub(super) fn start(options: &ExportCompare) -> Result<Servers> {
         let found = Command::new("fio").arg("--version").output();
         ensure!(found.is_ok(), "fio is not installed (Debian: apt-get install fio)");
-        let path = PathBuf::from(format!("/dev/shm/zoneweave-exports-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        let directory = WorkDirectory(path);
-        let own = start_own(options, &directory.0)?;
-        let null = NullServer::start(&directory.0.join("null.sock"), options.size_bytes)?;
+        let directory = WorkDirectory::new("exports")?;
+        let own = start_own(options, directory.path())?;
+        let null = NullServer::start(&directory.join("null.sock"), options.size_bytes)?;
         let has_peer = Command::new(PEER).arg("--version").output().is_ok();
-        let peers = if has_peer { Some(start_peers(options, &directory.0)?) } else { None };
+        let peers = if has_peer { Some(start_peers(options, directory.path())?) } else { None };
         let servers = Servers { own, null, peers, directory };
         servers.fill(options)?;
         Ok(servers)
@@ -84,14 +62,13 @@ impl Servers {
     }
 
     fn nbd_uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.directory.0.join("nbd.sock").display())
+        format!("nbd+unix:///?socket={}", self.directory.join("nbd.sock").display())
     }
 
     /// Applies the load to one of them.
     pub(super) fn us_per_request(&mut self, side: Side, load: Load, options: &ExportCompare) -> Result<f64> {
         let time = Duration::from_secs(options.seconds.into());
-        let vhost_user =
-            |name: &str| load::apply(&self.directory.0.join(name), load, time, options.size_bytes);
+        let vhost_user = |name: &str| load::apply(&self.directory.join(name), load, time, options.size_bytes);
         let before = self.seconds_of(side)?;
         let answered = match side {
             Side::OwnVhostUser => vhost_user("vm.sock")?,
@@ -126,10 +103,10 @@ impl Servers {
     fn seconds_of(&self, side: Side) -> Result<f64> {
         let peer = |index: usize| {
             let peers = self.peers.as_ref().context("qemu-storage-daemon is not installed")?;
-            processor::precise_seconds_of(peers[index].0.id())
+            peers[index].seconds()
         };
         match side {
-            Side::OwnVhostUser | Side::OwnNbd => processor::precise_seconds_of(self.own.0.id()),
+            Side::OwnVhostUser | Side::OwnNbd => self.own.seconds(),
             Side::OwnNull => processor::seconds_of_account(&self.null.account),
             Side::PeerNull => peer(0),
             Side::PeerFile => peer(1),
@@ -163,7 +140,8 @@ impl NullServer {
 }
 
 fn start_own(options: &ExportCompare, directory: &Path) -> Result<Process> {
-    let child = Command::new(&options.binary)
+    let mut command = Command::new(&options.binary);
+    command
         .args(["up", "--level", "raid5", "--drives", "4", "--size"])
         .arg(options.size_bytes.to_string())
         .arg("--dir")
@@ -172,11 +150,9 @@ fn start_own(options: &ExportCompare, directory: &Path) -> Result<Process> {
         .arg(format!("unix:{}", directory.join("nbd.sock").display()))
         .arg("--vhost-user")
         .arg(directory.join("vm.sock"))
-        .env("RUST_LOG", "warn")
-        .stdout(Stdio::null())
-        .spawn()
-        .with_context(|| options.binary.display().to_string())?;
-    started(Process(child), &directory.join("nbd.sock"))
+        .env("RUST_LOG", "warn");
+    let socket = directory.join("nbd.sock");
+    Process::serve(&mut command, || UnixStream::connect(&socket).is_ok())
 }
 
 fn start_peers(options: &ExportCompare, directory: &Path) -> Result<[Process; 2]> {
@@ -195,18 +171,9 @@ fn start_peers(options: &ExportCompare, directory: &Path) -> Result<[Process; 2]
             "type=vhost-user-blk,id=export,node-name=node,writable=on,addr.type=unix,addr.path={}",
             path.display()
         );
-        let child = Command::new(PEER)
-            .args(["--blockdev", node, "--export", &export])
-            .stdout(Stdio::null())
-            .spawn()
-            .context(PEER)?;
-        started(Process(child), &path)
+        let mut command = Command::new(PEER);
+        command.args(["--blockdev", node, "--export", &export]);
+        Process::serve(&mut command, || UnixStream::connect(&path).is_ok())
     };
     Ok([start(&null, "peer-null.sock")?, start(&file, "peer-file.sock")?])
-}
-
-/// Waits until the server's socket is there.
-fn started(mut process: Process, socket: &Path) -> Result<Process> {
-    listening::wait(&mut process.0, socket, START_LIMIT)?;
-    Ok(process)
 }

@@ -1,0 +1,125 @@
+//! The servers that are compared, each at a port of its own, with its files in memory.
+
+use super::load::is_ready;
+use super::protocol::Protocol;
+use crate::precise::precise_u64;
+use crate::wall::process::{Process, WorkDirectory};
+use anyhow::{Context, Result};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Our server: how large its cache is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    pub(super) flash: &'static str,
+    pub(super) memory: &'static str,
+    pub(super) object_mean: &'static str,
+}
+
+/// The other side.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Peer {
+    /// memcached with so many MiB of memory and a file for the values.
+    Extstore(u32),
+    Redis,
+    /// Redis with its log of commands (`appendonly yes`).
+    RedisLog,
+}
+
+/// A server that runs, and how clients reach it.
+pub(super) struct Served {
+    pub(super) process: Process,
+    pub(super) port: u16,
+}
+
+impl Own {
+    /// Creates the cache if it is not there, and serves it by both protocols.
+    pub(super) fn start(&self, binary: &Path, dir: &Path, protocol: Protocol) -> Result<Served> {
+        let [port, other] = [free_port()?, free_port()?];
+        let (resp, memcached) = if protocol == Protocol::Resp { (port, other) } else { (other, port) };
+        let mut command = Command::new(binary);
+        command.args(["cache", "up", "--dir"]).arg(dir);
+        command.args(["--drives", "4", "--size", self.flash, "--memory", self.memory]);
+        command.args(["--object-mean", self.object_mean]);
+        command.args(["--listen", &format!("tcp:127.0.0.1:{resp}")]);
+        command.args(["--memcached", &format!("tcp:127.0.0.1:{memcached}")]);
+        command.env("RUST_LOG", "warn");
+        let process = Process::serve(&mut command, || is_ready(port, protocol))?;
+        Ok(Served { process, port })
+    }
+}
+
+impl Peer {
+    pub(super) fn protocol(self) -> Protocol {
+        match self {
+            Peer::Extstore(_) => Protocol::Memcached,
+            Peer::Redis | Peer::RedisLog => Protocol::Resp,
+        }
+    }
+
+    pub(super) fn start(self, dir: &Path) -> Result<Served> {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        let port = free_port()?;
+        let number = port.to_string();
+        let mut command = match self {
+            Peer::Extstore(memory_mib) => {
+                let mut command = Command::new("memcached");
+                let store = format!(
+                    "ext_path={}:1G,ext_item_age=0,ext_item_size=512,ext_threads=1",
+                    dir.join("extstore").display()
+                );
+                command.args(["-l", "127.0.0.1", "-p", &number, "-t", "1", "-o", &store]);
+                command.args(["-m", &memory_mib.to_string()]);
+                // It refuses to be root unless told who to be.
+                if rustix::process::geteuid().is_root() {
+                    command.args(["-u", "root"]);
+                }
+                command
+            }
+            Peer::Redis | Peer::RedisLog => {
+                let mut command = Command::new("redis-server");
+                let log = if matches!(self, Peer::RedisLog) { "yes" } else { "no" };
+                command.args(["--bind", "127.0.0.1", "--port", &number, "--save", "", "--appendonly", log]);
+                command.arg("--dir").arg(dir);
+                command
+            }
+        };
+        let protocol = self.protocol();
+        let process = Process::serve(&mut command, || is_ready(port, protocol))?;
+        Ok(Served { process, port })
+    }
+}
+
+/// Of the hits of our server so far, those that came from flash.
+pub(super) struct Hits {
+    flash: u64,
+    all: u64,
+}
+
+impl Hits {
+    pub(super) fn now(dir: &Path) -> Result<Hits> {
+        let status = server::control::ask(&dir.join("control.sock"), "status").context("our server")?;
+        let status: serde_json::Value = serde_json::from_str(&status)?;
+        let count = |name: &str| status["hits"][name].as_u64().with_context(|| format!("hits in {name}"));
+        let (flash, memory, buffers) = (count("flash")?, count("memory")?, count("buffers")?);
+        Ok(Hits { flash, all: flash + memory + buffers })
+    }
+
+    /// Share of flash among the hits since `before`.
+    pub(super) fn flash_share_since(&self, before: &Hits) -> f64 {
+        precise_u64(self.flash - before.flash) / precise_u64((self.all - before.all).max(1))
+    }
+}
+
+/// A directory in memory, with one for each side.
+pub(super) fn directories() -> Result<(WorkDirectory, PathBuf, PathBuf)> {
+    let directory = WorkDirectory::new("cache-peers")?;
+    let (own, peer) = (directory.join("own"), directory.join("peer"));
+    Ok((directory, own, peer))
+}
+
+/// A port on which nobody listens.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

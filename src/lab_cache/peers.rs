@@ -1,0 +1,85 @@
+//! `zoneweave lab cache peers`: the cache beside memcached's extstore and Redis.
+
+use crate::steps::Steps;
+use anyhow::{Context, Result};
+use clap::Args;
+use lab::cache::peers::{self, Found, PeersOptions, Restarts, Row};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub struct CachePeers {
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// Measurements of each side of a row
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures and prints; the exit code says whether every bar is met.
+pub fn run(options: &CachePeers) -> Result<ExitCode> {
+    let steps = Steps::new("measurements");
+    let peers = PeersOptions {
+        binary: std::env::current_exe().context("this program's path")?,
+        seconds: options.seconds,
+        rounds: options.rounds,
+        progress: &|done, all, last| steps.show(done, all, last),
+    };
+    if !options.json {
+        println!(
+            "us of the server's processors per request, 16 connections, medians of {}; hits: ours, of them from flash, the other's \
+             (after writes: what is found of the objects)",
+            options.rounds
+        );
+        println!("{:50} {:>7} {:>7} {:>6} {:>6}  hits   flash  other", "", "ours", "other", "ratio", "bar");
+    }
+    let report = peers::run(&peers, |row| {
+        if !options.json {
+            println!("{}", in_words(row));
+        }
+    });
+    steps.end();
+    let report = report?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", restarts_in_words(&report.restarts));
+    }
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn in_words(row: &Row) -> String {
+    let verdict = if row.is_good() { "" } else { "  above" };
+    let [ours, peers] = row.hit_ratios;
+    let flash = row.flash_share.map_or("     ".to_owned(), |flash| format!("{flash:.3}"));
+    let hits = format!("  {ours:.3}  {flash}  {peers:.3}");
+    format!(
+        "{:50} {:>7.2} {:>7.2} {:>6.2} {:>6.2}{hits}{verdict}",
+        row.name, row.us_per_request, row.peer_us_per_request, row.ratio, row.ratio_max
+    )
+}
+
+fn restarts_in_words(restarts: &Restarts) -> String {
+    let verdict = if restarts.is_good() { "" } else { "  missed" };
+    let found = |who: &str, found: &Found| {
+        format!(
+            "  {who:10} {:.4} of the others found; {} older, {} removed and {} other objects' values\n",
+            found.share, found.older, found.removed, found.wrong
+        )
+    };
+    format!(
+        "kill -9 and start, {} objects of 100 B, 1000 overwritten and 1000 removed before, to redis with appendonly\n\
+         {:50} {:>7.3} {:>7.3} {:>6.2} {:>6.2}{verdict}\n{}{}",
+        restarts.objects,
+        "seconds to the first answer",
+        restarts.seconds,
+        restarts.peer_seconds,
+        restarts.ratio,
+        restarts.ratio_max,
+        found("zoneweave", &restarts.found),
+        found("redis", &restarts.peer_found)
+    )
+}
