@@ -18,6 +18,7 @@
 
 mod gate;
 pub mod header;
+mod health;
 pub mod journal;
 pub mod layout;
 mod manage;
@@ -66,6 +67,8 @@ enum Waiter {
     SpareHeader,
     /// Flush that nobody but the drive itself wants.
     Flush,
+    /// State of a zone of which a command failed, and the reset or finish that is answered with it.
+    State { zone: ZoneIndex, change: Option<(u32, Status)> },
 }
 
 /// Work on a command of the host.
@@ -134,8 +137,9 @@ struct Media {
     flush: Option<Durable>,
     /// Something was written since the last flush was begun.
     is_unflushed: bool,
-    /// A flush of the drive's own, or a change of a zone, failed.
+    /// A flush of the drive's own failed.
     has_failed: bool,
+    health: health::Health,
 }
 
 impl Media {
@@ -144,9 +148,9 @@ impl Media {
         Durable { zones, record: self.journal.completed() }
     }
 
-    /// Something could not be written: zones may stay in use for good.
+    /// Nothing becomes durable, or is recorded, any more.
     fn has_failed(&self) -> bool {
-        self.has_failed || self.journal.has_failed() || self.lives.values().any(|life| life.has_failed)
+        self.has_failed || self.journal.has_failed()
     }
 
     fn oldest_record(&self) -> Option<u64> {
@@ -238,7 +242,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     fn take_answer(&mut self, now: Instant, answer: Completion) {
         let slot = u32::try_from(answer.token.0).expect("tokens are slots");
-        let Completion { status, mut frames, .. } = answer;
+        let Completion { status, mut frames, report, .. } = answer;
         let has_succeeded = status == Status::Success;
         match self.waiters.remove(slot) {
             Waiter::Data(slot) => self.take_data(now, slot, status, frames),
@@ -273,6 +277,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 self.media.journal.give_up();
                 self.after_write(now);
             }
+            Waiter::State { zone, change } => self.take_state(now, zone, change, &report),
             Waiter::Flush => {
                 let durable = self.media.flush.take().expect("a flush of the drive's own");
                 if has_succeeded {

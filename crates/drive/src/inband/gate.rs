@@ -2,6 +2,7 @@
 
 use super::InbandDrive;
 use crate::answer::{Asked, frames_of};
+use crate::units::life::Life;
 use crate::units::turn::is_alone;
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -31,13 +32,24 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
     }
 
+    fn is_frozen(&self, zone: ZoneIndex) -> bool {
+        matches!(self.rules.zone(zone).state, ZoneState::ReadOnly | ZoneState::Offline)
+    }
+
     /// Zones that are in use on the device, or may be after a crash.
     fn used_zones(&self) -> usize {
-        let is_frozen = |zone: ZoneIndex| {
-            let state = self.rules.zone(zone).state;
-            matches!(state, ZoneState::ReadOnly | ZoneState::Offline)
+        let is_used = |life: &&Life| {
+            !self.media.health.is_dead(life.zone) && (life.has_failed || !self.is_frozen(life.zone))
         };
-        self.media.lives.values().filter(|life| life.has_failed || !is_frozen(life.zone)).count()
+        self.media.lives.values().filter(is_used).count()
+    }
+
+    /// True when there will be no place for another zone: none of those that take one is about to be full, or empty, or turns out to be dead.
+    fn is_without_place(&self) -> bool {
+        let is_over = |life: &Life| {
+            !life.has_failed && !self.is_frozen(life.zone) && !self.rules.zone(life.zone).state.is_active()
+        };
+        !self.media.health.is_asked() && !self.media.lives.values().any(is_over)
     }
 
     /// The life of a zone is over: another may begin.
@@ -62,7 +74,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
             let has_place = self.used_zones() < self.geometry.active_zones_max as usize;
             let is_crowded = writes_journal && self.media.journal.is_crowded();
             if is_crowded || (is_write && !has_place && self.opens_life(zone)) {
-                if self.media.has_failed() {
+                if self.media.has_failed() || (!is_crowded && self.is_without_place()) {
                     let Command { token, zone, op } = self.gates.take(zone);
                     let asked = Asked::of(token, zone, &op);
                     self.done.push(asked.done(Err(Status::WriteFault), frames_of(op)));

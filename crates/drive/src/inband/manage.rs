@@ -179,15 +179,28 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
     }
 
-    /// Answers a reset or a finish. After one that failed nobody knows what the zone is.
+    /// Answers a reset or a finish. After one that failed nobody knows what the zone is before the device was asked.
     fn end_change(&mut self, now: Instant, zone: ZoneIndex, slot: u32, outcome: Result<(), Status>) {
-        if let Err(status) = outcome {
-            self.media.has_failed = true;
-            self.degrade(zone, status);
-            if let Some(life) = self.media.lives.get_mut(&zone) {
-                life.is_over = false;
+        match outcome {
+            Ok(()) => self.answer_change(now, zone, slot, outcome),
+            Err(status) => {
+                if let Some(life) = self.media.lives.get_mut(&zone) {
+                    (life.is_over, life.has_failed) = (false, true);
+                }
+                self.degrade(zone, status);
+                self.ask_state(now, zone, Some((slot, status)));
             }
         }
+    }
+
+    /// Answers a reset or a finish.
+    pub(super) fn answer_change(
+        &mut self,
+        now: Instant,
+        zone: ZoneIndex,
+        slot: u32,
+        outcome: Result<(), Status>,
+    ) {
         self.answer(slot, outcome);
         self.open_gate(now, zone);
     }

@@ -1,6 +1,7 @@
 //! Formatting a drive with identities in-band, and opening one.
 
 use super::header::{Header, Label};
+use super::health::Health;
 use super::journal::{Journal, Position, Spare};
 use super::layout::{JOURNAL_ZONES, Layout};
 use super::recovery::{Found, FoundZone, OpenError, Source, look};
@@ -26,17 +27,26 @@ pub type CarryOut<'a, D> = &'a mut dyn FnMut(&mut D, Command) -> Option<Completi
 /// Stamp of what formats a drive.
 const FIRST_STAMP: u64 = 1;
 
+/// Times that a drive is looked at when the device refuses a command of its opening.
+const OPENINGS: u32 = 4;
+
 /// The device while it is opened.
 struct Direct<'a, 'b, D> {
     device: &'a mut D,
     carry_out: CarryOut<'b, D>,
+    /// A command was refused, by a device that is there.
+    is_refused: bool,
 }
 
 impl<D: ZonedDevice> Direct<'_, '_, D> {
     fn run(&mut self, zone: ZoneIndex, op: Op) -> Result<Completion, OpenError> {
         match (self.carry_out)(self.device, Command { token: Token(0), zone, op }) {
             Some(completion) if completion.status == Status::Success => Ok(completion),
-            _ => Err(OpenError::Gone),
+            refused => {
+                self.is_refused |=
+                    refused.is_some_and(|completion| completion.status != Status::DeviceGone);
+                Err(OpenError::Gone)
+            }
         }
     }
 
@@ -93,7 +103,7 @@ pub fn format<D: ZonedDevice>(
 ) -> Result<Label, OpenError> {
     let layout = Layout::of(device.geometry())?;
     let label = Label { uuid, layout };
-    let mut device = Direct { device, carry_out };
+    let mut device = Direct { device, carry_out, is_refused: false };
     let report = device.report()?;
     // The journal's zones first: from then on it is no drive until the last write.
     for (zone, descriptor) in (0..).map(ZoneIndex).zip(report) {
@@ -129,10 +139,8 @@ pub fn open<D: ZonedDevice>(
     cached_units: usize,
     carry_out: CarryOut<'_, D>,
 ) -> Result<InbandDrive<D>, OpenError> {
-    let mut direct = Direct { device: &mut device, carry_out };
-    let found = look(&mut direct)?;
-    let opening = found.stamp + 1;
-    let opened = go_on(&mut direct, &found, opening)?;
+    let mut direct = Direct { device: &mut device, carry_out, is_refused: false };
+    let (found, opening, opened) = find_and_go_on(&mut direct)?;
     let layout = found.label.layout;
     let geometry = layout.geometry(device.geometry());
     let capacity = layout.capacity();
@@ -160,6 +168,7 @@ pub fn open<D: ZonedDevice>(
         flush: None,
         is_unflushed: false,
         has_failed: false,
+        health: Health::default(),
     };
     Ok(InbandDrive {
         device,
@@ -178,6 +187,23 @@ pub fn open<D: ZonedDevice>(
         is_new: true,
         is_gone: false,
     })
+}
+
+/// Finds what is there, and goes on. A zone may die of what is asked of it: then it is looked at once more, as after an opening that was cut.
+fn find_and_go_on<D: ZonedDevice>(
+    device: &mut Direct<'_, '_, D>,
+) -> Result<(Found, u64, Opened), OpenError> {
+    for _ in 0..OPENINGS {
+        device.is_refused = false;
+        let found = look(device)?;
+        let opening = found.stamp + 1;
+        match go_on(device, &found, opening) {
+            Err(OpenError::Gone) if device.is_refused => {}
+            Ok(opened) => return Ok((found, opening, opened)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(OpenError::Gone)
 }
 
 /// Drive that goes on.
@@ -293,7 +319,9 @@ fn go_on<D: ZonedDevice>(
         .map(|Used { zone, end, .. }| Entry::Mark { zone: *zone, durable: *end, stamp: opening })
         .collect();
     let mut writer = Writer { device, found, opening, position: found.position };
-    writer.make_room(u64::from(2 * live_records(layout.active_zones_max)))?;
+    // Zones that died are in the journal beside those in use.
+    let zones = layout.active_zones_max.max(u32::try_from(used.len()).expect("a u32 of zones"));
+    writer.make_room(u64::from(2 * live_records(zones)))?;
     let first = writer.position.next;
     let plain: Vec<Entry> = entries.iter().map(|(.., entry)| *entry).collect();
     let numbers = writer.write_all(&plain)?;

@@ -182,6 +182,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
         }
         self.media.is_unflushed = true;
+        if !matches!(status, Status::Success | Status::DeviceGone) {
+            self.ask_state(now, zone, None);
+        }
         self.answer_writes(now, zone);
         self.write_next(now, zone);
         self.after_durable(now);

@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use base::random::Random;
+use drive::inband::layout::JOURNAL_ZONES;
 use drive::units::UNIT_BLOCKS;
 
 /// An act.
@@ -66,10 +67,19 @@ pub enum Act {
         /// Block.
         offset: u32,
     },
-    /// A zone turns read-only, or offline.
+    /// A zone of the host turns read-only, or offline, whatever is in flight.
     Degrade {
         /// Zone.
         zone: u32,
+        /// Offline.
+        is_offline: bool,
+    },
+    /// A zone of the device does, when it has carried out some more commands; that may be while the drive is opened.
+    Doom {
+        /// Zone of the device.
+        zone: u32,
+        /// Commands.
+        after: u64,
         /// Offline.
         is_offline: bool,
     },
@@ -126,5 +136,26 @@ pub fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::Crash((0..cuts).map(|_| random.below(40)).collect()));
         }
     }
+    if acts.iter().any(|act| matches!(act, Act::Degrade { .. })) {
+        add_deaths(plan, &mut acts);
+    }
     acts
+}
+
+/// Where one zone dies others do, from a source of its own: runs in which none does stay as they were.
+fn add_deaths(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0xdead_20e5);
+    for _ in 0..random.below(5) {
+        let zone = JOURNAL_ZONES + u32::try_from(random.below(u64::from(plan.zones))).expect("small");
+        let after = if random.chance(1, 2) { random.below(30) } else { 0 };
+        let act = Act::Doom { zone, after, is_offline: random.chance(1, 3) };
+        let place = random.index(acts.len() + 1);
+        acts.insert(place, act);
+        // A power failure soon after.
+        if random.chance(1, 3) {
+            let cuts = (0..random.below(3)).map(|_| random.below(40)).collect();
+            let place = (place + 1 + random.index(4)).min(acts.len());
+            acts.insert(place, Act::Crash(cuts));
+        }
+    }
 }

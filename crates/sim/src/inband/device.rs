@@ -47,6 +47,10 @@ pub struct Device {
     latency: u64,
     is_dead: bool,
     fails_next_write: bool,
+    /// Zones in which a write failed since the last power failure.
+    hits: BTreeSet<u32>,
+    /// Zones that die when so many commands were carried out.
+    doomed: Vec<(u64, ZoneIndex, ZoneState)>,
     /// Something went wrong that is not the device's fault.
     misuse: Option<String>,
     /// Commands that were carried out.
@@ -122,8 +126,42 @@ impl Device {
         if is_bad { Err(Status::UnrecoveredReadError) } else { Ok(()) }
     }
 
+    /// A zone turns read-only or offline, whatever is in flight; of writes any first blocks have arrived.
+    fn degrade(&mut self, zone: ZoneIndex, state: ZoneState) {
+        if self.has_failed(zone) {
+            return;
+        }
+        let flights = std::mem::take(&mut self.in_flight);
+        for Flight { command, .. } in flights.iter().filter(|flight| flight.command.zone == zone) {
+            self.tear(command);
+        }
+        self.in_flight = flights;
+        let pointer = index(self.rules.zone(zone).write_pointer);
+        // Nobody is told its pointer any more: what lies behind it is nothing.
+        self.blocks[zone.index()][pointer..].fill([0; BLOCK_BYTES]);
+        self.rules.degrade(zone, state);
+    }
+
+    /// Zones die whose time has come.
+    fn let_die(&mut self) {
+        let commands = self.commands;
+        let due: Vec<(u64, ZoneIndex, ZoneState)> =
+            self.doomed.extract_if(.., |(at, ..)| *at <= commands).collect();
+        for (_, zone, state) in due {
+            self.degrade(zone, state);
+        }
+    }
+
+    /// What a command of a zone that died is told: some devices say no more than that it failed.
+    fn blur(&mut self, zone: ZoneIndex, op: &Op, status: Status) -> Status {
+        let is_change = matches!(op, Op::Write { .. } | Op::Reset | Op::Finish);
+        let is_blurred = is_change && self.has_failed(zone) && self.random.chance(1, 2);
+        if is_blurred { Status::WriteFault } else { status }
+    }
+
     fn carry_out(&mut self, Flight { mut command, covers, .. }: Flight) -> Completion {
         self.commands += 1;
+        self.let_die();
         let zone = command.zone;
         let fails = !self.is_dead
             && matches!(command.op, Op::Write { .. })
@@ -132,6 +170,7 @@ impl Device {
         let outcome = if self.is_dead {
             Err(Status::DeviceGone)
         } else if fails {
+            self.hits.insert(zone.0);
             self.tear(&command);
             Err(Status::WriteFault)
         } else {
@@ -154,6 +193,7 @@ impl Device {
                 }
             }
         };
+        let outcome = outcome.map_err(|status| self.blur(zone, &command.op, status));
         let is_excused = self.is_dead || fails || self.bad.iter().next().is_some() || self.has_failed(zone);
         if let (Err(status), false) = (outcome, is_excused) {
             self.misuse.get_or_insert(format!("zone {}: {status:?}", zone.0));
@@ -187,6 +227,7 @@ impl Device {
     /// The power fails: of what was in flight any first blocks arrive, and of what was cached any first blocks stay, zone by zone.
     fn crash(&mut self) {
         self.fails_next_write = false;
+        self.hits.clear();
         while !self.in_flight.is_empty() {
             let next = self.random.index(self.in_flight.len());
             let Flight { command, .. } = self.in_flight.swap_remove(next);
@@ -263,6 +304,8 @@ impl DeviceHandle {
             latency,
             is_dead: false,
             fails_next_write: false,
+            hits: BTreeSet::new(),
+            doomed: Vec::new(),
             misuse: None,
             commands: 0,
         };
@@ -305,13 +348,22 @@ impl DeviceHandle {
         self.lock().bad.insert((zone.0, offset));
     }
 
-    /// A zone turns read-only or offline.
-    pub fn degrade(&self, zone: ZoneIndex, state: ZoneState) {
+    /// A zone turns read-only or offline when so many more commands were carried out.
+    pub fn degrade(&self, zone: ZoneIndex, state: ZoneState, after: u64) {
         let mut device = self.lock();
-        let pointer = index(device.rules.zone(zone).write_pointer);
-        // Nobody is told its pointer any more: what lies behind it is nothing.
-        device.blocks[zone.index()][pointer..].fill([0; BLOCK_BYTES]);
-        device.rules.degrade(zone, state);
+        let at = device.commands + after;
+        device.doomed.push((at, zone, state));
+        device.let_die();
+    }
+
+    /// The state of a zone.
+    pub fn state(&self, zone: ZoneIndex) -> ZoneState {
+        self.lock().rules.zone(zone).state
+    }
+
+    /// True when a write failed in a zone since the last power failure.
+    pub fn is_hit(&self, zone: ZoneIndex) -> bool {
+        self.lock().hits.contains(&zone.0)
     }
 
     /// What the drive did that no drive should.

@@ -53,6 +53,8 @@ pub struct ZoneModel {
     /// The zone is read-only, or offline.
     pub has_degraded: bool,
     pub is_offline: bool,
+    /// The host knows that: a command failed, or the drive was opened since.
+    pub is_told: bool,
     /// Lives so far: reads of an earlier one are not judged.
     pub life: u64,
 }
@@ -101,11 +103,15 @@ impl FoundBlocks {
         };
         let found = self.blocks.len();
         let prefix = (0..found).find(|at| !is_as_written(*at)).unwrap_or(found);
-        let is_known =
-            |(status, frames): &(Status, Vec<Frame>)| *status != Status::Success || !is_torn(&frames[0]);
-        if let Some(at) = self.blocks[prefix..].iter().position(is_known) {
-            let status = self.blocks[prefix + at].0;
-            return Err(format!("block {} is not the one that was written: {status:?}", prefix + at));
+        // A block that the device cannot return may be one without metadata.
+        let is_known = |at: &usize| {
+            let (status, frames) = &self.blocks[*at];
+            let is_spoiled = || model.spoiled.iter().any(|bad| usize::try_from(*bad) == Ok(*at));
+            if *status == Status::Success { !is_torn(&frames[0]) } else { !is_spoiled() }
+        };
+        if let Some(at) = (prefix..found).find(is_known) {
+            let status = self.blocks[at].0;
+            return Err(format!("block {at} is not the one that was written: {status:?}"));
         }
         // What was torn before tells nothing where a zone is full.
         let durable = model.blocks[..model.durable].iter().rposition(|number| *number != TORN);

@@ -36,10 +36,12 @@ pub fn all() -> Vec<(&'static str, Run)> {
     zones()
         .into_iter()
         .chain(journal())
+        .chain(deaths())
         .map(|(name, acts)| {
             let leaves_stale = name != "an-empty-zone-is-finished";
             (name, Run { plan: Plan { is_volatile: volatile(name), leaves_stale, ..plan() }, acts })
         })
+        .chain([("more-dead-zones-than-zones-in-use", more_dead_than_active())])
         .collect()
 }
 
@@ -103,6 +105,60 @@ fn zones() -> Vec<(&'static str, Vec<Act>)> {
             ]),
         ),
     ]
+}
+
+fn dies(zone: u32) -> Act {
+    Act::Degrade { zone, is_offline: false }
+}
+
+/// Zones that die, which the host learns from a command that fails, and what goes on beside them.
+fn deaths() -> Vec<(&'static str, Vec<Act>)> {
+    vec![
+        (
+            "a-zone-that-died-leaves-its-place",
+            settled(vec![write(0, 5), write(1, 5), dies(0), write(0, 3), write(2, 5), crash(), Act::ReadAll]),
+        ),
+        (
+            "a-zone-dies-with-writes-in-flight",
+            vec![
+                vec![write(0, 61), write(0, 7), write(1, 3), Act::Wait(9_000), dies(0), Act::Settle],
+                vec![Act::ReadAll, write(2, 4), Act::Settle, crash(), Act::ReadAll],
+            ]
+            .concat(),
+        ),
+        (
+            "a-zone-dies-as-it-is-reset",
+            settled(vec![
+                Act::Fill { zone: 0, left: 0 },
+                dies(0),
+                Act::Reset(0),
+                Act::Churn { zone: 1, blocks: 700 },
+                write(2, 5),
+                crash(),
+                crash(),
+            ]),
+        ),
+        (
+            "a-zone-dies-as-it-is-finished",
+            settled(vec![write(0, 7), write(1, 7), dies(0), Act::Finish(0), write(2, 5), Act::ReadAll, crash()]),
+        ),
+        (
+            "a-zone-dies-while-the-drive-is-opened",
+            (0..12)
+                .flat_map(|after| {
+                    let doom = Act::Doom { zone: 2, after, is_offline: false };
+                    [write(0, 30), write(0, 31), write(1, 5), Act::Settle, doom, crash(), Act::ReadAll]
+                })
+                .collect(),
+        ),
+    ]
+}
+
+/// One zone may be in use, and all of them die with blocks that only the journal knows.
+fn more_dead_than_active() -> Run {
+    let zone = |zone| [write(zone, 55), Act::Settle, dies(zone), write(zone, 1), Act::Settle];
+    let acts = (0..6).flat_map(zone).chain((0..120).map(|_| crash())).collect();
+    Run { plan: Plan { zones: 6, active_zones_max: 1, ..plan() }, acts }
 }
 
 /// Journal zones in turn, and openings that are cut.

@@ -10,7 +10,7 @@ use crate::tally::Failure;
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use drive::inband::layout::Layout;
+use drive::inband::layout::{JOURNAL_ZONES, Layout};
 use drive::inband::{InbandDrive, OpenError, format, open};
 use std::collections::BTreeMap;
 use zone::device::{Command, Completion, Op, Status, Token, ZoneState, ZonedDevice};
@@ -24,11 +24,22 @@ const TRANSFER_MAX: u32 = 64;
 #[derive(Debug)]
 enum Asked {
     Write { zone: usize, life: u64, end: usize },
-    Read { zone: usize, life: u64, offset: u32, blocks: u32, known: usize, end: u32, is_judged: bool },
+    Read { zone: usize, life: u64, offset: u32, blocks: u32, known: usize, end: u32, judged: Judged },
     Reset { zone: usize },
     Finish { zone: usize },
     Flush(Vec<(u64, usize)>),
     Other,
+}
+
+/// How a read is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    /// Not at all: nobody knows which life this is.
+    No,
+    /// By what is known of the zone.
+    Known,
+    /// The zone is offline: what it had is an error.
+    Offline,
 }
 
 /// See the module.
@@ -42,8 +53,10 @@ pub struct World {
     next_token: u64,
     next_block: u64,
     now: Instant,
-    /// Commands may fail until the next power failure.
-    is_faulty: bool,
+    /// The device is gone until the next power failure: all commands may fail.
+    is_gone: bool,
+    /// A write was to fail since then.
+    has_write_faults: bool,
     last: Option<Completion>,
     hash: u64,
     tally: Tally,
@@ -90,7 +103,8 @@ impl World {
             next_token: 0,
             next_block: 1,
             now: Instant(1),
-            is_faulty: false,
+            is_gone: false,
+            has_write_faults: false,
             last: None,
             hash: 0xcbf2_9ce4_8422_2325,
             tally: Tally::default(),
@@ -156,10 +170,20 @@ impl World {
         self.drive().submit(now, Command { token: Token(token), zone: ZoneIndex(zone), op });
     }
 
+    /// Finds out which zones have died.
+    fn look_for_deaths(&mut self) {
+        for (zone, model) in (0..).map(ZoneIndex).zip(&mut self.zones) {
+            let state = self.device.state(self.layout.device_zone(zone));
+            model.has_degraded = matches!(state, ZoneState::ReadOnly | ZoneState::Offline);
+            model.is_offline = state == ZoneState::Offline;
+        }
+    }
+
     fn poll(&mut self) -> Result<(), Failure> {
         let mut completions = Vec::new();
         let now = self.now;
         self.drive().poll(now, &mut completions);
+        self.look_for_deaths();
         for completion in completions {
             self.take(completion)?;
         }
@@ -201,10 +225,12 @@ impl World {
         }
         let has_succeeded = completion.status == Status::Success;
         self.tally.failed += u64::from(!has_succeeded);
-        let may_fail = self.is_faulty || matches!(asked, Asked::Read { .. });
+        let may_fail = matches!(asked, Asked::Read { .. }) || self.may_fail(&asked, completion.zone);
         if !has_succeeded && !may_fail {
             return Err(Failure::new(format!("{asked:?} failed with {:?}", completion.status)));
         }
+        let model = &mut self.zones[completion.zone.index()];
+        model.is_told |= model.has_degraded && !has_succeeded;
         let is_volatile = self.plan.is_volatile;
         match asked {
             Asked::Write { zone, life, end } => {
@@ -227,14 +253,19 @@ impl World {
                     }
                 }
             }
-            Asked::Read { zone, life, offset, blocks, known, end, is_judged } => {
+            Asked::Read { zone, life, offset, blocks, known, end, judged } => {
                 if completion.frames.len() != index(blocks) {
                     return Err(Failure::new("a read comes home with other frames"));
                 }
-                let is_judged = is_judged && self.zones[zone].life == life;
+                let is_judged = judged != Judged::No && self.zones[zone].life == life;
                 if has_succeeded && is_judged {
+                    if judged == Judged::Offline && index(offset) < known {
+                        return Err(Failure::new(format!(
+                            "zone {zone} is offline, and block {offset} is read"
+                        )));
+                    }
                     self.judge(zone, offset, &completion.frames, known, end)?;
-                } else if !has_succeeded && is_judged && !self.is_faulty {
+                } else if !has_succeeded && is_judged && !self.is_gone {
                     self.excuse(zone, (offset, blocks), known, completion.status)?;
                 }
             }
@@ -261,6 +292,15 @@ impl World {
         }
         self.last = Some(completion);
         Ok(())
+    }
+
+    /// What excuses a command that is no read: the device is gone, a write failed in its zone or in the journal, or the zone has died.
+    fn may_fail(&self, asked: &Asked, zone: ZoneIndex) -> bool {
+        let own = self.layout.device_zone(zone);
+        let is_of_zone = !matches!(asked, Asked::Flush(_));
+        let is_hit = (0..JOURNAL_ZONES).any(|journal| self.device.is_hit(ZoneIndex(journal)))
+            || (is_of_zone && self.device.is_hit(own));
+        self.is_gone || is_hit || (is_of_zone && self.zones[zone.index()].has_degraded)
     }
 
     /// Holds what was read against what was written.
@@ -301,7 +341,7 @@ impl World {
         let model = &self.zones[zone];
         let range = offset..offset + blocks;
         let is_spoiled = model.spoiled.iter().any(|at| range.contains(at));
-        let is_beyond = model.has_degraded && index(range.end) > known;
+        let is_beyond = (model.has_degraded || model.has_failed) && index(range.end) > known;
         if (status == Status::UnrecoveredReadError && (is_spoiled || is_beyond)) || model.is_offline {
             return Ok(());
         }
@@ -319,7 +359,7 @@ impl World {
             Act::Finish(zone) => self.finish(*zone),
             Act::Close(zone) => {
                 let model = &self.zones[index(*zone)];
-                let is_over = model.is_finished || model.is_full || model.has_degraded;
+                let is_over = model.is_finished || model.is_full || (model.has_degraded && model.is_told);
                 let is_active = model.answered > 0 && model.end() < self.layout.capacity() && !is_over;
                 if is_active
                     && model.change.is_none()
@@ -343,7 +383,7 @@ impl World {
             }
             Act::WriteFault => {
                 self.device.fail_next_write();
-                self.is_faulty = true;
+                self.has_write_faults = true;
             }
             Act::Spoil { zone, offset } => {
                 let model = &mut self.zones[index(*zone)];
@@ -353,10 +393,13 @@ impl World {
                     self.device.spoil(own, self.layout.place(*offset));
                 }
             }
-            Act::Degrade { zone, is_offline } => self.degrade(*zone, *is_offline)?,
+            Act::Degrade { zone, is_offline } => {
+                self.degrade(self.layout.device_zone(ZoneIndex(*zone)), 0, *is_offline);
+            }
+            Act::Doom { zone, after, is_offline } => self.degrade(ZoneIndex(*zone), *after, *is_offline),
             Act::Die => {
                 self.device.die();
-                self.is_faulty = true;
+                self.is_gone = true;
             }
         }
         self.poll()?;
@@ -392,28 +435,24 @@ impl World {
         Ok(())
     }
 
-    /// A zone turns read-only, or offline.
-    fn degrade(&mut self, zone: u32, is_offline: bool) -> Result<(), Failure> {
-        self.settle()?;
-        let model = &mut self.zones[index(zone)];
+    /// A zone of the device turns read-only, or offline.
+    fn degrade(&mut self, zone: ZoneIndex, after: u64, is_offline: bool) {
         let state = if is_offline { ZoneState::Offline } else { ZoneState::ReadOnly };
-        if model.answered > 0 && !model.has_failed && !model.has_degraded {
-            (model.has_degraded, model.is_offline) = (true, is_offline);
-            self.device.degrade(self.layout.device_zone(ZoneIndex(zone)), state);
-            self.is_faulty = true;
-        }
-        Ok(())
+        self.device.degrade(zone, state, after);
+        self.look_for_deaths();
     }
 
     /// Zones that are active, or may still be.
     fn active(&self) -> usize {
         let capacity = index(self.layout.capacity());
-        let is_active = |model: &&ZoneModel| {
+        let is_active = |(zone, model): &(ZoneIndex, &ZoneModel)| {
             let is_used =
                 model.end() > 0 && model.answered < capacity && !model.is_finished && !model.is_full;
-            !model.has_degraded && (model.change.is_some() || is_used)
+            // One that died is not, once the host was told; but nobody looks again at one of which a write failed before.
+            let is_dead = model.has_degraded && model.is_told && !self.device.is_hit(self.layout.device_zone(*zone));
+            !is_dead && (model.change.is_some() || is_used)
         };
-        self.zones.iter().filter(is_active).count()
+        (0..).map(ZoneIndex).zip(&self.zones).filter(is_active).count()
     }
 
     fn write(&mut self, zone: u32, blocks: u32, is_append: bool) {
@@ -425,7 +464,7 @@ impl World {
             TRANSFER_MAX
         });
         let is_over = model.is_finished || model.is_full || model.change == Some(Change::Finish);
-        let is_over = is_over || model.has_failed || model.has_degraded;
+        let is_over = is_over || model.has_failed || (model.has_degraded && model.is_told);
         let has_place = end > 0 || self.active() < index(self.plan.active_zones_max);
         if blocks == 0 || is_over || !has_place {
             return;
@@ -457,7 +496,11 @@ impl World {
             blocks,
             known: model.answered,
             end: model.end(),
-            is_judged: model.change.is_none() && !model.has_failed,
+            judged: match model.change {
+                Some(Change::Reset) => Judged::No,
+                _ if model.is_offline => Judged::Offline,
+                _ => Judged::Known,
+            },
         };
         let frames = (0..blocks).map(|_| Frame::zeroed()).collect();
         self.submit(zone, Op::Read { offset, frames }, asked);
@@ -465,7 +508,7 @@ impl World {
 
     fn reset(&mut self, zone: u32) {
         let model = &mut self.zones[index(zone)];
-        if model.change.is_some() || model.has_failed || model.has_degraded {
+        if model.change.is_some() || model.has_failed || (model.has_degraded && model.is_told) {
             return;
         }
         model.before = Some(Before {
@@ -485,7 +528,7 @@ impl World {
         // An empty zone that is finished shows what the device has left there.
         let shows_stale = self.plan.leaves_stale && model.end() == 0;
         let is_over = model.is_finished || model.is_full || model.end() == capacity || shows_stale;
-        if model.change.is_some() || model.has_failed || model.has_degraded || is_over {
+        if model.change.is_some() || model.has_failed || (model.has_degraded && model.is_told) || is_over {
             return;
         }
         model.change = Some(Change::Finish);
@@ -515,8 +558,14 @@ impl World {
         self.asked.clear();
         self.device.revive();
         self.device.crash();
-        self.is_faulty = false;
+        (self.is_gone, self.has_write_faults) = (false, false);
+        self.look_for_deaths();
+        // Others may die while the drive is opened.
+        for model in &mut self.zones {
+            model.is_told = model.has_degraded;
+        }
         self.open(cuts)?;
+        self.look_for_deaths();
         for zone in 0..self.plan.zones {
             self.look_at(zone)?;
         }
@@ -532,9 +581,12 @@ impl World {
         let is_full = descriptor.state == ZoneState::Full;
         let is_read_only = descriptor.state == ZoneState::ReadOnly;
         let model = &mut self.zones[index(zone)];
-        if model.has_degraded != (is_read_only || descriptor.state == ZoneState::Offline) {
+        let is_dead = is_read_only || descriptor.state == ZoneState::Offline;
+        // One that died while the drive was opened may be known, or not.
+        if (model.is_told && !is_dead) || (!model.has_degraded && is_dead) {
             return Err(Failure::new(format!("zone {zone} is {:?}", descriptor.state)));
         }
+        model.is_told = is_dead;
         if model.is_offline {
             return Ok(());
         }
@@ -545,7 +597,7 @@ impl World {
         for offset in 0..pointer.saturating_add(1).min(capacity) {
             let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
             let (zone, life) = (index(zone), u64::MAX);
-            let asked = Asked::Read { zone, life, offset, blocks: 1, known: 0, end: 0, is_judged: false };
+            let asked = Asked::Read { zone, life, offset, blocks: 1, known: 0, end: 0, judged: Judged::No };
             self.submit(u32::try_from(zone).expect("small"), op, asked);
             let answer = self.answer()?;
             found.push((answer.status, answer.frames));
@@ -608,7 +660,7 @@ impl World {
     /// The end of a run: everything is answered, read, and there after another power failure.
     pub fn end(&mut self) -> Result<(), Failure> {
         self.settle()?;
-        if !self.is_faulty {
+        if !self.is_gone && !self.has_write_faults {
             self.act(&Act::Flush)?;
             self.read_all()?;
         }
