@@ -36,11 +36,18 @@ impl<D: ZonedDevice> InbandDrive<D> {
     /// Asks the device what a zone is of which a command failed; the reset or finish that failed is answered then.
     pub(super) fn ask_state(&mut self, now: Instant, zone: ZoneIndex, change: Option<(u32, Status)>) {
         if let Some((slot, Status::DeviceGone)) = change {
+            self.media.has_failed = true;
             return self.answer_change(now, zone, slot, Err(Status::DeviceGone));
         }
         self.media.health.asked += 1;
         let own = self.label.layout.device_zone(zone);
         self.ask(now, Waiter::State { zone, change }, own, Op::Report { count: 1 });
+    }
+
+    /// A zone is read-only or offline: nothing more is written there.
+    pub(super) fn note_dead(&mut self, zone: ZoneIndex, state: ZoneState) {
+        self.media.health.dead.insert(zone);
+        self.rules.degrade(zone, state);
     }
 
     /// The device says what a zone is, or does not answer.
@@ -55,8 +62,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let state = report.first().map(|descriptor| descriptor.state);
         let dead = state.filter(|state| matches!(state, ZoneState::ReadOnly | ZoneState::Offline));
         if let Some(state) = dead {
-            self.media.health.dead.insert(zone);
-            self.rules.degrade(zone, state);
+            self.note_dead(zone, state);
         }
         if let Some((slot, status)) = change {
             // Hosts retire a zone that does not change, and the drive for other errors.

@@ -257,6 +257,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
         }
         let outcome = read.failure.map_or(Ok(()), Err);
+        if outcome == Err(Status::ZoneIsOffline) {
+            self.note_dead(task.asked.zone, ZoneState::Offline);
+        }
         self.done.push(task.asked.done(outcome, read.into_frames()));
     }
 }

@@ -119,6 +119,17 @@ fn deaths() -> Vec<(&'static str, Vec<Act>)> {
             settled(vec![write(0, 5), write(1, 5), dies(0), write(0, 3), write(2, 5), crash(), Act::ReadAll]),
         ),
         (
+            "a-zone-that-is-offline-leaves-its-place-when-it-is-read",
+            settled(vec![
+                write(0, 5),
+                write(1, 5),
+                Act::Degrade { zone: 0, is_offline: true },
+                Act::Read { zone: 0, offset: 0, blocks: 5 },
+                write(2, 5),
+                crash(),
+            ]),
+        ),
+        (
             "a-zone-dies-with-writes-in-flight",
             vec![
                 vec![write(0, 61), write(0, 7), write(1, 3), Act::Wait(9_000), dies(0), Act::Settle],

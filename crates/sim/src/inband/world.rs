@@ -602,6 +602,10 @@ impl World {
             let answer = self.answer()?;
             found.push((answer.status, answer.frames));
         }
+        self.look_for_deaths();
+        if self.zones[index(zone)].is_offline {
+            return Ok(());
+        }
         let has_metadata =
             |(status, frames): &(Status, Vec<Frame>)| *status != Status::Success || !is_torn(&frames[0]);
         let end = match is_full || is_read_only {
