@@ -22,6 +22,7 @@ mod health;
 pub mod journal;
 pub mod layout;
 mod manage;
+pub mod moving;
 mod open;
 mod read;
 mod recovery;
@@ -67,6 +68,8 @@ enum Waiter {
     SpareHeader,
     /// Flush that nobody but the drive itself wants.
     Flush,
+    /// A step of the journal's move to its other zone.
+    Move,
     /// State of a zone of which a command failed, and the reset or finish that is answered with it.
     State { zone: ZoneIndex, change: Option<(u32, Status)> },
 }
@@ -135,6 +138,8 @@ struct Media {
     opening: u64,
     /// Of the drive's own flush in flight: what it makes durable.
     flush: Option<Durable>,
+    /// Of the flush of a move.
+    carried: Option<Durable>,
     /// Something was written since the last flush was begun.
     is_unflushed: bool,
     /// A flush of the drive's own failed.
@@ -261,21 +266,20 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 self.spare.append(&mut frames);
                 self.after_write(now);
             }
-            Waiter::SpareReset if has_succeeded => {
-                let (zone, base) = self.media.journal.head();
-                let mut frame = self.frame();
-                frame.data = header::Header { label: self.label, base }.encode();
-                let op = Op::Write { offset: 0, frames: vec![frame] };
-                self.ask(now, Waiter::SpareHeader, ZoneIndex(zone), op);
-            }
+            Waiter::SpareReset if has_succeeded => self.head_spare(now),
             Waiter::SpareHeader if has_succeeded => {
                 self.spare.append(&mut frames);
                 self.media.journal.end_turn();
                 self.let_waiting_pass(now);
             }
-            Waiter::SpareReset | Waiter::SpareHeader => {
-                self.media.journal.give_up();
+            waiter @ (Waiter::SpareReset | Waiter::SpareHeader) => {
+                self.spare.append(&mut frames);
+                self.media.journal.lose_turn(waiter == Waiter::SpareHeader);
                 self.after_write(now);
+            }
+            Waiter::Move => {
+                self.spare.append(&mut frames);
+                self.take_move(now, status, &report);
             }
             Waiter::State { zone, change } => self.take_state(now, zone, change, &report),
             Waiter::Flush => {
@@ -289,6 +293,15 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 }
             }
         }
+    }
+
+    /// Gives the spare zone of the journal its header.
+    fn head_spare(&mut self, now: Instant) {
+        let (zone, base) = self.media.journal.head();
+        let mut frame = self.frame();
+        frame.data = header::Header { label: self.label, base }.encode();
+        let op = Op::Write { offset: 0, frames: vec![frame] };
+        self.ask(now, Waiter::SpareHeader, ZoneIndex(zone), op);
     }
 
     fn take_data(&mut self, now: Instant, slot: u32, status: Status, mut frames: Vec<Frame>) {

@@ -53,7 +53,7 @@ impl acted::World for World {
     }
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
-        World::act(self, act).map(|()| true)
+        World::act(self, act).map(|()| !self.is_over())
     }
 
     fn end(&mut self) -> Result<(), Failure> {

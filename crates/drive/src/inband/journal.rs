@@ -3,17 +3,24 @@
 //! ```text
 //!   entries of all zones ──> pending ──> one record in flight ──> current zone, at its pointer
 //!   spare zone: stale ──> being reset ──> being headed ──> ready ──> current, when the other is full
+//!                                  └──> dead: the current zone is the last one
 //! ```
+//! When a record cannot be written, what is alive moves to the other zone ([`moving`](super::moving)).
+//!
 //! A record is written when the one before it is through; what gathers meanwhile shares the next. The spare zone is reset when a
 //! record that is durable says that nothing before the current zone is needed.
 
 use super::layout::Layout;
+use super::moving::{Moving, Step};
 use crate::units::live_records;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record};
 use std::collections::VecDeque;
 
 /// Records after which what is still needed is written again: 8 MiB; an opening reads little more.
 const OLD: u64 = 2048;
+
+/// Times that a zone is tried whose records, or header, are not written.
+pub(super) const TRIES: u32 = 3;
 
 /// The journal zone that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub enum Spare {
     Heading,
     /// It has a header and no records.
     Ready,
+    /// It cannot be written.
+    Dead,
 }
 
 /// Where the journal goes on.
@@ -66,7 +75,7 @@ pub struct Journal {
     /// Records kept for what has to be written again.
     reserve: u64,
     pending: VecDeque<Entry>,
-    position: Position,
+    pub(super) position: Position,
     in_flight: bool,
     completed: u64,
     durable: u64,
@@ -74,6 +83,9 @@ pub struct Journal {
     tails: VecDeque<(u64, u64)>,
     /// Oldest record that the newest durable one needs.
     said: u64,
+    /// Turns in which the header of the spare zone was not written, one after the other.
+    headless: u32,
+    pub(super) moving: Option<Moving>,
     has_failed: bool,
 }
 
@@ -94,8 +106,28 @@ impl Journal {
             durable: newest,
             tails: VecDeque::new(),
             said,
+            headless: 0,
+            moving: None,
             has_failed: false,
         }
+    }
+
+    /// Entries that are not in a record yet, and those of a move.
+    pub(super) fn pending(&mut self) -> &mut VecDeque<Entry> {
+        &mut self.pending
+    }
+
+    /// Records of a zone.
+    pub(super) fn zone_records(&self) -> u64 {
+        self.zone_records
+    }
+
+    /// All records up to the newest are durable, and those before `first` are not needed: a move is through.
+    pub(super) fn restart(&mut self, first: u64) {
+        self.completed = self.position.next - 1;
+        self.durable = self.completed;
+        self.tails.clear();
+        self.said = first;
     }
 
     /// Adds an entry; returns the number of its record.
@@ -107,19 +139,34 @@ impl Journal {
 
     /// Begins the next record, if there is something to write and room for it; returns it with its place.
     pub fn begin(&mut self, tail: Option<u64>, stamp: u64, opening: u64) -> Option<(Record, u32, u32)> {
-        let tail = tail.unwrap_or(self.position.next);
-        assert!(tail <= self.position.next, "record {tail} is needed, and is not written");
-        let has_news = !self.pending.is_empty() || self.has_to_tell(tail);
-        if self.in_flight || self.has_failed || !has_news {
+        if self.in_flight || self.has_failed {
             return None;
         }
+        let (phase, tail) = match &self.moving {
+            Some(moving) => match moving.step {
+                Step::Carrying if !self.pending.is_empty() => (Phase::Opening, moving.first),
+                Step::Settling => (Phase::Settling, moving.first),
+                _ => return None,
+            },
+            None => {
+                let tail = tail.unwrap_or(self.position.next);
+                assert!(tail <= self.position.next, "record {tail} is needed, and is not written");
+                if self.pending.is_empty() && !self.has_to_tell(tail) {
+                    return None;
+                }
+                (Phase::Open, tail)
+            }
+        };
         let (zone, offset, sequence) = self.position.take(self.zone_records)?;
         let count = self.pending.len().min(RECORD_ENTRIES);
         let entries = self.pending.drain(..count).collect();
         self.in_flight = true;
-        self.tails.push_back((sequence, tail));
-        let record =
-            Record { sequence, tail, durable: self.durable, stamp, opening, phase: Phase::Open, entries };
+        if self.moving.is_none() {
+            self.tails.push_back((sequence, tail));
+        }
+        // With the record that settles a move, all before it of the move count.
+        let durable = if phase == Phase::Settling { sequence - 1 } else { self.durable };
+        let record = Record { sequence, tail, durable, stamp, opening, phase, entries };
         Some((record, zone, offset))
     }
 
@@ -139,7 +186,14 @@ impl Journal {
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         let Position { base, next, spare, .. } = self.position;
-        next - base == self.zone_records && spare == Spare::Stale && self.told() < base && !self.in_flight
+        let is_last = spare == Spare::Dead || (spare == Spare::Stale && self.told() < base);
+        next - base == self.zone_records && is_last && !self.in_flight && self.moving.is_none()
+    }
+
+    /// True when the last zone has no more than what openings need.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.position.spare == Spare::Dead && self.moving.is_none() && self.is_crowded()
     }
 
     /// True when no more entries should come before old records are not needed any more.
@@ -147,12 +201,16 @@ impl Journal {
     pub fn is_crowded(&self) -> bool {
         let Position { base, next, spare, .. } = self.position;
         let ahead = u64::try_from(self.pending.len() / RECORD_ENTRIES).expect("few records");
+        if self.moving.is_some() {
+            return true;
+        }
         spare != Spare::Ready && next + ahead - base >= self.zone_records - self.reserve
     }
 
     /// True when the spare zone can be reset: a durable record says that it is not needed.
     fn may_turn(&self) -> bool {
-        self.position.spare == Spare::Stale && self.said >= self.position.base && !self.has_failed
+        self.moving.is_none()
+            && self.position.spare == Spare::Stale && self.said >= self.position.base && !self.has_failed
     }
 
     /// Begins to make the spare zone ready; returns which zone it is.
@@ -181,6 +239,16 @@ impl Journal {
     pub fn end_turn(&mut self) {
         assert_eq!(self.position.spare, Spare::Heading, "a zone is ready when it has its header");
         self.position.spare = Spare::Ready;
+        self.headless = 0;
+        self.end_waiting();
+    }
+
+    /// The spare zone was not reset, or has no header: then it is reset once more, a few times.
+    pub fn lose_turn(&mut self, is_reset: bool) {
+        self.headless += 1;
+        let is_dead = !is_reset || self.headless > TRIES;
+        self.position.spare = if is_dead { Spare::Dead } else { Spare::Stale };
+        self.end_waiting();
     }
 
     /// Zone that is written, and the number of its first record.
@@ -195,10 +263,10 @@ impl Journal {
     /// When none was.
     pub fn end(&mut self, has_succeeded: bool) {
         assert!(std::mem::take(&mut self.in_flight), "a record ends that was not begun");
-        if has_succeeded {
-            self.completed = self.position.next - 1;
-        } else {
-            self.has_failed = true;
+        match (has_succeeded, self.moving.is_some()) {
+            (true, false) => self.completed = self.position.next - 1,
+            (true, true) => self.note_carried(),
+            (false, _) => self.begin_move(),
         }
     }
 
@@ -234,11 +302,15 @@ impl Journal {
     /// No record is written any more.
     pub fn give_up(&mut self) {
         self.has_failed = true;
+        self.moving = None;
     }
 
     /// The oldest record that may be needed without being written again.
     #[must_use]
     pub fn old(&self) -> u64 {
+        if self.position.spare == Spare::Dead {
+            return 0;
+        }
         self.position.next.saturating_sub(self.old)
     }
 

@@ -15,7 +15,7 @@ use zone::device::{Op, Status, ZoneState, ZonedDevice};
 pub(super) struct Reset {
     slot: u32,
     /// Stamp of what is written next.
-    stamp: u64,
+    pub(super) stamp: u64,
     /// Record of the mark with that stamp; from then on what the journal says of the zone is dead.
     pub(super) record: u64,
     is_asked: bool,

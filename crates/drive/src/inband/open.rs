@@ -166,6 +166,7 @@ pub fn open<D: ZonedDevice>(
         stamp: opening,
         opening,
         flush: None,
+        carried: None,
         is_unflushed: false,
         has_failed: false,
         health: Health::default(),
@@ -231,13 +232,18 @@ struct Writer<'a, 'b, 'c, D> {
 
 impl<D: ZonedDevice> Writer<'_, '_, '_, D> {
     /// Makes room for so many records: resets the zone of the journal that is not needed.
-    fn make_room(&mut self, records: u64) -> Result<(), OpenError> {
+    ///
+    /// When the zone that was written has died, the other one is, even where it has what is needed: that is in memory, and goes there.
+    fn make_room(&mut self, needed: u64, wanted: u64) -> Result<(), OpenError> {
         let zone_records = self.found.label.layout.zone_records();
         let Position { current, base, next, spare } = self.position;
-        if spare == Spare::Ready || next + records <= base + zone_records {
+        if spare == Spare::Ready || next + wanted <= base + zone_records {
             return Ok(());
         }
-        if self.found.tail < base {
+        if spare == Spare::Dead {
+            return if next + needed <= base + zone_records { Ok(()) } else { Err(OpenError::Spent) };
+        }
+        if self.found.tail < base && self.found.dead != Some(current) {
             return Err(OpenError::Full);
         }
         self.device.head(1 - current, &Header { label: self.found.label, base: base + zone_records })?;
@@ -321,7 +327,8 @@ fn go_on<D: ZonedDevice>(
     let mut writer = Writer { device, found, opening, position: found.position };
     // Zones that died are in the journal beside those in use.
     let zones = layout.active_zones_max.max(u32::try_from(used.len()).expect("a u32 of zones"));
-    writer.make_room(u64::from(2 * live_records(zones)))?;
+    let needed = (entries.len().div_ceil(RECORD_ENTRIES) + marks.len().div_ceil(RECORD_ENTRIES)).max(1);
+    writer.make_room(u64::try_from(needed).expect("few records"), u64::from(2 * live_records(zones)))?;
     let first = writer.position.next;
     let plain: Vec<Entry> = entries.iter().map(|(.., entry)| *entry).collect();
     let numbers = writer.write_all(&plain)?;
@@ -330,7 +337,12 @@ fn go_on<D: ZonedDevice>(
     writer.device.flush()?;
     let newest = writer.write(Phase::Settling, first, u64::MAX, settling)?;
     writer.device.flush()?;
-    let position = writer.position;
+    let mut position = writer.position;
+    if found.dead == Some(1 - position.current) {
+        position.spare = Spare::Dead;
+    } else if found.loose == Some(1 - position.current) {
+        device.run(ZoneIndex(1 - position.current), Op::Reset)?;
+    }
     let mut lives = BTreeMap::new();
     for (index, Used { zone, end, tail }) in used.iter().enumerate() {
         let mark = index.checked_sub(settling.len()).map_or(newest, |index| marked[index]);

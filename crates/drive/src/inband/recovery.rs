@@ -22,6 +22,8 @@ use zone::device::{Geometry, ZoneDescriptor, ZoneState};
 
 /// Blocks of the journal that are read at a time.
 const READ_BLOCKS: u64 = 32;
+/// The same, in places.
+const READ_CHUNK: u32 = 32;
 
 /// Device that is looked at: zones without metadata.
 pub trait Source {
@@ -84,6 +86,15 @@ pub enum OpenError {
         /// Most that may be.
         max: u32,
     },
+    /// The journal's zones cannot be written.
+    #[error("both journal zones of the drive are read-only or offline; replace the drive")]
+    JournalDead,
+    /// The zone with the newest records is offline, or may be.
+    #[error("journal zone {0} is offline, and blocks that were answered for may be lost with it; replace the drive")]
+    JournalLost(u32),
+    /// The last journal zone is full.
+    #[error("one journal zone of the drive is read-only or offline, and the other is full; replace the drive")]
+    Spent,
     /// The device does not answer, or answers with errors.
     #[error("the device is gone or fails")]
     Gone,
@@ -131,6 +142,10 @@ pub struct Found {
     pub(super) durable: u64,
     /// Highest stamp on the drive.
     pub(super) stamp: u64,
+    /// Journal zone that is read-only or offline.
+    pub(super) dead: Option<u32>,
+    /// Journal zone that was left before it was full, and has to be reset before it can be taken for the one in use.
+    pub(super) loose: Option<u32>,
 }
 
 impl Found {
@@ -208,11 +223,15 @@ fn written(descriptor: &ZoneDescriptor, zone_places: u32) -> u32 {
 pub fn look(source: &mut dyn Source) -> Result<Found, OpenError> {
     let report = source.report()?;
     let zone_places = source.geometry().zone_capacity_blocks;
-    let journals = find_headers(source, &report, zone_places)?;
+    let mut journals = find_headers(source, &report, zone_places)?;
     let label = label_of(&journals)?;
     label.layout.expect_on(&source.geometry())?;
+    find_read_only_ends(source, label.uuid, &mut journals)?;
     let mut records = Records::of(&journals, label.layout)?;
-    let found = records.newest(source, label.uuid)?;
+    let found = match (records.newest(source, label.uuid), records.lost) {
+        (Err(OpenError::NoRecord), Some(zone)) => return Err(OpenError::JournalLost(zone)),
+        (found, _) => found?,
+    };
     let journal = records.take(source, &label, &found)?;
     let mut zones = Vec::new();
     for zone in (0..label.layout.zones - JOURNAL_ZONES).map(ZoneIndex) {
@@ -224,8 +243,8 @@ pub fn look(source: &mut dyn Source) -> Result<Found, OpenError> {
     if has > max as usize {
         return Err(OpenError::TooManyActive { has, max });
     }
-    let position = records.position;
-    Ok(Found { label, zones, position, tail: found.tail, durable: found.durable, stamp: journal.stamp })
+    let Records { position, dead, loose, .. } = records;
+    Ok(Found { dead, loose, label, zones, position, tail: found.tail, durable: found.durable, stamp: journal.stamp })
 }
 
 /// Label of the drive, from the header of either journal zone.
@@ -244,7 +263,14 @@ pub fn find_label(source: &mut dyn Source) -> Result<Label, OpenError> {
 struct JournalZone {
     /// Blocks that are written.
     written: u32,
+    state: ZoneState,
     header: Result<Header, HeaderError>,
+}
+
+impl JournalZone {
+    fn is_dead(&self) -> bool {
+        matches!(self.state, ZoneState::ReadOnly | ZoneState::Offline)
+    }
 }
 
 fn find_headers(
@@ -252,9 +278,11 @@ fn find_headers(
     report: &[ZoneDescriptor],
     zone_places: u32,
 ) -> Result<[JournalZone; 2], OpenError> {
-    let mut zones = [JournalZone { written: 0, header: Err(HeaderError::NotAHeader) }; 2];
+    let none = JournalZone { written: 0, state: ZoneState::Empty, header: Err(HeaderError::NotAHeader) };
+    let mut zones = [none; 2];
     for (index, zone) in (0..).map(ZoneIndex).zip(&mut zones) {
-        zone.written = written(report.get(index.index()).ok_or(OpenError::Gone)?, zone_places);
+        let descriptor = report.get(index.index()).ok_or(OpenError::Gone)?;
+        (zone.state, zone.written) = (descriptor.state, written(descriptor, zone_places));
         if zone.written > 0 {
             zone.header = match read_one(source, index, 0)? {
                 Some(frame) => Header::decode(&frame.data),
@@ -265,10 +293,49 @@ fn find_headers(
     Ok(zones)
 }
 
+/// Finds out how far read-only zones were written, whose pointers the device does not tell: what is behind is no record.
+fn find_read_only_ends(
+    source: &mut dyn Source,
+    uuid: [u8; 16],
+    journals: &mut [JournalZone; 2],
+) -> Result<(), OpenError> {
+    for (index, zone) in (0..).map(ZoneIndex).zip(journals) {
+        if zone.state != ZoneState::ReadOnly {
+            continue;
+        }
+        let mut end = zone.written;
+        let has_record = loop {
+            let first = end.saturating_sub(READ_CHUNK).max(1);
+            let frames = read_each(source, index, first, end - first)?;
+            let is_record = |frame: &Option<Frame>| {
+                frame.as_ref().is_none_or(|frame| Record::decode(uuid, &frame.data).is_some())
+            };
+            match frames.iter().rposition(is_record) {
+                Some(at) => {
+                    end = first + u32::try_from(at).expect("32 at most") + 1;
+                    break true;
+                }
+                None if first == 1 => break false,
+                None => end = first,
+            }
+        };
+        zone.written = match zone.header {
+            _ if has_record => end,
+            Ok(_) => 1,
+            // It died empty, or as it got its header.
+            Err(_) => 0,
+        };
+    }
+    Ok(())
+}
+
 fn label_of(journals: &[JournalZone; 2]) -> Result<Label, OpenError> {
     match (journals[0].header, journals[1].header) {
         (Ok(one), Ok(other)) if one.label != other.label => Err(OpenError::TwoDrives),
         (Ok(header), _) | (_, Ok(header)) => Ok(header.label),
+        _ if journals.iter().all(JournalZone::is_dead) => Err(OpenError::JournalDead),
+        _ if journals[0].state == ZoneState::Offline => Err(OpenError::JournalLost(0)),
+        _ if journals[1].state == ZoneState::Offline => Err(OpenError::JournalLost(1)),
         (Err(HeaderError::NotAHeader), Err(error)) | (Err(error), Err(_)) => Err(error.into()),
     }
 }
@@ -289,13 +356,22 @@ struct Records {
     zones: Vec<(u32, u64, u64)>,
     read: BTreeMap<u64, Option<Record>>,
     zone_records: u64,
+    dead: Option<u32>,
+    lost: Option<u32>,
+    loose: Option<u32>,
 }
 
 impl Records {
     fn of(journals: &[JournalZone; 2], layout: Layout) -> Result<Records, OpenError> {
         let zone_records = layout.zone_records();
+        let find = |is_it: fn(&JournalZone) -> bool| (0..).zip(journals).find(|(_, zone)| is_it(zone));
+        let dead = find(JournalZone::is_dead).map(|(zone, _)| zone);
+        let lost = find(|zone| zone.state == ZoneState::Offline).map(|(zone, _)| zone);
+        if journals.iter().all(JournalZone::is_dead) {
+            return Err(OpenError::JournalDead);
+        }
         let mut zones: Vec<(u32, u64, u64)> = Vec::new();
-        for (zone, JournalZone { written, header }) in (0..).zip(journals) {
+        for (zone, JournalZone { written, header, .. }) in (0..).zip(journals) {
             match header {
                 Ok(header) => zones.push((zone, header.base, u64::from(written - 1))),
                 // A header that was torn: nothing follows it before it is whole.
@@ -305,7 +381,14 @@ impl Records {
         }
         zones.sort_by_key(|(_, base, _)| std::cmp::Reverse(*base));
         let &(newest, base, count) = zones.first().ok_or(HeaderError::NotAHeader)?;
-        let position = match zones.get(1) {
+        // Where a zone is left before it is full it is reset before anybody is answered, so one that has room has the newest records. Of one
+        // that is full those of the other may follow.
+        if let Some(zone) = lost
+            && count == zone_records
+        {
+            return Err(OpenError::JournalLost(zone));
+        }
+        let mut position = match zones.get(1) {
             // The newer one has a header and no records, and the other has room.
             Some(&(current, older, records))
                 if count == 0 && records < zone_records && older + zone_records == base =>
@@ -314,7 +397,15 @@ impl Records {
             }
             _ => Position { current: newest, base, next: base + count, spare: Spare::Stale },
         };
-        Ok(Records { position, zones, read: BTreeMap::new(), zone_records })
+        let other = 1 - position.current;
+        if dead == Some(position.current) {
+            position.next = position.base + zone_records;
+        } else if dead == Some(other) {
+            position.spare = Spare::Dead;
+        }
+        let is_loose = |(zone, _, count): &&(u32, u64, u64)| *zone == other && (1..zone_records).contains(count);
+        let loose = zones.iter().find(is_loose).filter(|_| dead.is_none()).map(|(zone, ..)| *zone);
+        Ok(Records { position, zones, read: BTreeMap::new(), zone_records, dead, lost, loose })
     }
 
     /// A record, if it is there and whole.

@@ -260,6 +260,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
         let (durable, old) = (media.journal.durable(), media.journal.old());
         let mut full = Vec::new();
+        let is_moving = media.journal.moving.is_some();
         for life in media.lives.values_mut() {
             if !self.geometry.volatile_cache {
                 life.note_durable(life.completed());
@@ -270,6 +271,8 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
             if life.durable() == capacity {
                 full.push(life.zone);
+            } else if is_moving {
+                // All that is needed is on its way.
             } else if life.oldest_record() < old && life.can_be_carried() {
                 life.repeat(|entry| media.journal.push(entry));
             } else if life.wants_mark() {
@@ -309,10 +312,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     /// Writes the next record of the journal, if there is one, and makes its other zone ready.
     pub(super) fn write_journal(&mut self, now: Instant) {
+        self.move_journal(now);
         let media = &mut self.media;
         let tail = media.oldest_record();
-        if media.journal.is_stuck() && !media.journal.has_failed() {
-            // What a zone needs whose write failed cannot be carried forward.
+        if (media.journal.is_stuck() || media.journal.is_spent()) && !media.journal.has_failed() {
+            // What a zone needs whose write failed cannot be carried forward; or the last zone of the journal has only room for openings.
             media.journal.give_up();
             self.after_write(now);
             return;

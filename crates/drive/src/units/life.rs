@@ -166,6 +166,23 @@ impl Life {
         self.carry = Some((first, last, if is_all { u32::MAX } else { (number + 1) * UNIT_BLOCKS }));
     }
 
+    /// Has all that is known written to a journal that begins anew: a mark, and the identities of all blocks that are not durable with
+    /// their units.
+    pub fn rebase(&mut self, mut push: impl FnMut(Entry) -> u64) {
+        self.marks.clear();
+        self.records.clear();
+        self.carry = None;
+        self.marked = self.durable;
+        self.mark_record = push(Entry::Mark { zone: self.zone, durable: self.durable, stamp: self.stamp });
+        // Behind a write that failed nothing counts.
+        let end = if self.has_failed { self.completed } else { self.end };
+        let identities: Vec<Identity> = self.identities.iter().copied().collect();
+        for (offset, identity) in (self.first()..end).zip(identities) {
+            let record = push(Entry::Block { zone: self.zone, offset, stamp: low_half(self.stamp), identity });
+            self.note_record(record, offset);
+        }
+    }
+
     /// What was completed up to a block is durable.
     pub fn note_durable(&mut self, completed: u32) {
         assert!(completed <= self.completed, "block {completed} is durable before it is written");

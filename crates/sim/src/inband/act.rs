@@ -146,7 +146,10 @@ pub fn draw(plan: &Plan) -> Vec<Act> {
 fn add_deaths(plan: &Plan, acts: &mut Vec<Act>) {
     let mut random = Random::from_seed(plan.seed ^ 0xdead_20e5);
     for _ in 0..random.below(5) {
-        let zone = JOURNAL_ZONES + u32::try_from(random.below(u64::from(plan.zones))).expect("small");
+        let of_journal = random.chance(1, 2);
+        let zones = if of_journal { JOURNAL_ZONES } else { plan.zones };
+        let first = if of_journal { 0 } else { JOURNAL_ZONES };
+        let zone = first + u32::try_from(random.below(u64::from(zones))).expect("small");
         let after = if random.chance(1, 2) { random.below(30) } else { 0 };
         let act = Act::Doom { zone, after, is_offline: random.chance(1, 3) };
         let place = random.index(acts.len() + 1);

@@ -361,6 +361,11 @@ impl DeviceHandle {
         self.lock().rules.zone(zone).state
     }
 
+    /// Blocks of a zone that are written.
+    pub fn pointer(&self, zone: ZoneIndex) -> u32 {
+        self.lock().rules.zone(zone).write_pointer
+    }
+
     /// True when a write failed in a zone since the last power failure.
     pub fn is_hit(&self, zone: ZoneIndex) -> bool {
         self.lock().hits.contains(&zone.0)

@@ -46,6 +46,8 @@ pub struct ZoneModel {
     pub is_finished: bool,
     /// A command failed: its writes may be there or not.
     pub has_failed: bool,
+    /// End of the first write that failed.
+    pub failed_end: Option<usize>,
     /// Blocks that the device cannot return.
     pub spoiled: Vec<u32>,
     /// It was full after a power failure, wherever it ends.

@@ -37,10 +37,12 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .into_iter()
         .chain(journal())
         .chain(deaths())
+        .chain(journal_deaths())
         .map(|(name, acts)| {
             let leaves_stale = name != "an-empty-zone-is-finished";
             (name, Run { plan: Plan { is_volatile: volatile(name), leaves_stale, ..plan() }, acts })
         })
+        .chain(moves_that_are_cut())
         .chain([("more-dead-zones-than-zones-in-use", more_dead_than_active())])
         .collect()
 }
@@ -163,6 +165,84 @@ fn deaths() -> Vec<(&'static str, Vec<Act>)> {
                 .collect(),
         ),
     ]
+}
+
+/// Zones of the journal that die, in each of their states.
+fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
+    let doom = |zone, is_offline| Act::Doom { zone, after: 0, is_offline };
+    let churn = |blocks| Act::Churn { zone: 1, blocks };
+    let goes_on = |death| {
+        settled(vec![write(0, 5), write(1, 20), death, write(0, 3), churn(50), crash(), Act::ReadAll, write(0, 2), crash()])
+    };
+    // The first turn of the journal is behind it: the other zone has what is needed.
+    let over_a_turn = |death| {
+        settled(vec![write(0, 5), churn(320), death, write(0, 3), write(2, 70), crash(), Act::ReadAll, write(0, 2), crash()])
+    };
+    vec![
+        ("the-journal-zone-turns-read-only", goes_on(doom(0, false))),
+        ("the-journal-zone-turns-read-only-volatile-cache", goes_on(doom(0, false))),
+        ("the-journal-zone-turns-offline", goes_on(doom(0, true))),
+        ("the-journal-zone-turns-offline-volatile-cache", goes_on(doom(0, true))),
+        ("the-spare-journal-zone-turns-read-only", goes_on(doom(1, false))),
+        ("the-spare-journal-zone-turns-offline", goes_on(doom(1, true))),
+        ("the-journal-zone-dies-after-a-turn", over_a_turn(doom(1, false))),
+        ("the-journal-zone-dies-after-a-turn-volatile-cache", over_a_turn(doom(1, true))),
+        ("the-old-journal-zone-dies-after-a-turn", over_a_turn(doom(0, false))),
+        (
+            "the-journal-zone-is-found-read-only-by-an-opening",
+            settled(vec![write(0, 5), churn(320), doom(1, false), crash(), write(0, 3), crash(), Act::ReadAll]),
+        ),
+        (
+            "the-journal-zone-dies-while-the-drive-is-opened",
+            settled(vec![
+                write(0, 5),
+                Act::Doom { zone: 0, after: 12, is_offline: false },
+                crash(),
+                write(0, 3),
+                crash(),
+                Act::ReadAll,
+            ]),
+        ),
+        (
+            "a-zone-is-reset-while-the-journal-moves",
+            vec![
+                vec![write(0, 70), write(1, 9), Act::Settle, doom(0, false), Act::Reset(0), write(1, 4)],
+                vec![Act::Settle, write(0, 3), Act::Settle, crash(), Act::ReadAll],
+            ]
+            .concat(),
+        ),
+        (
+            "the-last-journal-zone-is-full",
+            settled(vec![write(0, 5), doom(1, false), churn(600), Act::ReadAll, crash(), Act::ReadAll]),
+        ),
+        (
+            "both-journal-zones-die",
+            settled(vec![write(0, 5), doom(0, false), write(0, 3), doom(1, false), write(0, 3), write(1, 1), Act::ReadAll, crash()]),
+        ),
+    ]
+}
+
+/// The power fails again and again, soon after a journal zone has died.
+fn moves_that_are_cut() -> Vec<(&'static str, Run)> {
+    let names = [
+        "a-move-of-the-journal-is-cut-1",
+        "a-move-of-the-journal-is-cut-2",
+        "a-move-of-the-journal-is-cut-3",
+        "a-move-of-the-journal-is-cut-4",
+        "a-move-of-the-journal-is-cut-5",
+        "a-move-of-the-journal-is-cut-6",
+    ];
+    (0_u64..)
+        .zip(names)
+        .map(|(number, name)| {
+            let doom = Act::Doom { zone: 0, after: 0, is_offline: number % 2 > 0 };
+            let acts = vec![
+                vec![write(0, 5), write(1, 20), Act::Settle, doom, write(0, 3), write(1, 2)],
+                vec![Act::Wait(15_000 * (number + 1)), crash(), Act::ReadAll, write(0, 2), Act::Settle, crash()],
+            ];
+            (name, Run { plan: Plan { is_volatile: number % 4 > 1, ..plan() }, acts: acts.concat() })
+        })
+        .collect()
 }
 
 /// One zone may be in use, and all of them die with blocks that only the journal knows.

@@ -42,6 +42,17 @@ enum Judged {
     Offline,
 }
 
+/// Journal as the drive had it when the power failed.
+#[derive(Clone, Copy, Debug)]
+struct JournalBefore {
+    /// Zone that was written.
+    zone: u32,
+    /// It was being moved.
+    is_moving: bool,
+    /// Zones that had died.
+    is_dead: [bool; 2],
+}
+
 /// See the module.
 pub struct World {
     plan: Plan,
@@ -58,6 +69,8 @@ pub struct World {
     /// A write was to fail since then.
     has_write_faults: bool,
     last: Option<Completion>,
+    /// The drive was refused, as it may be: nothing follows.
+    is_over: bool,
     hash: u64,
     tally: Tally,
 }
@@ -106,6 +119,7 @@ impl World {
             is_gone: false,
             has_write_faults: false,
             last: None,
+            is_over: false,
             hash: 0xcbf2_9ce4_8422_2325,
             tally: Tally::default(),
         };
@@ -116,7 +130,7 @@ impl World {
         });
         made.map_err(|error| Failure::new(format!("the device is not formatted: {error}")))?;
         world.now = now;
-        world.open(&[])?;
+        world.open(&[], JournalBefore { zone: 0, is_moving: false, is_dead: [false; 2] })?;
         Ok(world)
     }
 
@@ -131,7 +145,7 @@ impl World {
     }
 
     /// Opens the drive; before, openings are cut by power failures after so many commands.
-    fn open(&mut self, cuts: &[u64]) -> Result<(), Failure> {
+    fn open(&mut self, cuts: &[u64], mut before: JournalBefore) -> Result<(), Failure> {
         let units = self.plan.cached_units;
         for cut in cuts.iter().copied().map(Some).chain([None]) {
             let (mut now, mut left) = (self.now, cut);
@@ -143,12 +157,54 @@ impl World {
                 Ok(drive) if cut.is_none() => self.drive = Some(drive),
                 // It was through before the power failed; then it fails now.
                 Ok(_) => self.device.crash(),
-                Err(OpenError::Gone) if cut.is_some() => self.tally.openings_cut += 1,
+                Err(OpenError::Gone) if cut.is_some() => {
+                    self.tally.openings_cut += 1;
+                    before.is_moving |= self.dead_journals() > 0;
+                }
+                Err(_) if self.may_be_refused(before) => {
+                    self.is_over = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(Failure::new(format!("the drive is not opened: {error}"))),
             }
             self.expect_no_misuse()?;
         }
         Ok(())
+    }
+
+    /// True when the drive was refused, as it may be.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn has_died(&self, zone: u32) -> bool {
+        matches!(self.device.state(ZoneIndex(zone)), ZoneState::ReadOnly | ZoneState::Offline)
+    }
+
+    fn dead_journals(&self) -> usize {
+        (0..JOURNAL_ZONES).filter(|zone| self.has_died(*zone)).count()
+    }
+
+    /// True when no record may be written any more: both journal zones are dead, or one is and the other was half full, or had a write
+    /// that failed.
+    fn is_journal_over(&self) -> bool {
+        let is_worn = |zone: u32| {
+            let zone = ZoneIndex(zone);
+            self.device.pointer(zone) >= self.layout.zone_places / 2 || self.device.is_hit(zone)
+        };
+        (0..JOURNAL_ZONES).any(|zone| self.has_died(zone) && (self.has_died(1 - zone) || is_worn(1 - zone)))
+    }
+
+    /// What excuses that a drive is not opened: its journal is over, was being moved when the power failed (in service, or in an opening
+    /// beside a zone that had died), or the records were in a zone that is offline, which nobody had noticed. That the other zone is full is
+    /// as much as an opening can know of that.
+    fn may_be_refused(&self, before: JournalBefore) -> bool {
+        let is_lost = |zone: u32| {
+            let is_offline = self.device.state(ZoneIndex(zone)) == ZoneState::Offline;
+            let is_full = self.device.pointer(ZoneIndex(1 - zone)) == self.layout.zone_places;
+            is_offline && (before.zone == zone || !before.is_dead[index(zone)] || is_full)
+        };
+        self.is_journal_over() || before.is_moving || (0..JOURNAL_ZONES).any(is_lost)
     }
 
     fn expect_no_misuse(&self) -> Result<(), Failure> {
@@ -236,12 +292,15 @@ impl World {
             Asked::Write { zone, life, end } => {
                 let model = &mut self.zones[zone];
                 if model.life == life {
-                    if has_succeeded && model.has_failed {
+                    if has_succeeded && model.failed_end.is_some_and(|failed| end > failed) {
                         return Err(Failure::new(format!(
                             "zone {zone}: a write succeeds after one that failed"
                         )));
                     }
-                    model.has_failed |= !has_succeeded;
+                    if !has_succeeded {
+                        model.has_failed = true;
+                        model.failed_end = Some(model.failed_end.map_or(end, |failed| failed.min(end)));
+                    }
                     if has_succeeded {
                         if model.answered >= end {
                             return Err(Failure::new(format!(
@@ -294,13 +353,16 @@ impl World {
         Ok(())
     }
 
-    /// What excuses a command that is no read: the device is gone, a write failed in its zone or in the journal, or the zone has died.
+    /// What excuses a command that is no read: the device is gone; its zone has died, or a write failed there; it is a write or a reset, and
+    /// the journal is over.
     fn may_fail(&self, asked: &Asked, zone: ZoneIndex) -> bool {
         let own = self.layout.device_zone(zone);
         let is_of_zone = !matches!(asked, Asked::Flush(_));
-        let is_hit = (0..JOURNAL_ZONES).any(|journal| self.device.is_hit(ZoneIndex(journal)))
-            || (is_of_zone && self.device.is_hit(own));
-        self.is_gone || is_hit || (is_of_zone && self.zones[zone.index()].has_degraded)
+        let model = &self.zones[zone.index()];
+        let is_of_journal = matches!(asked, Asked::Write { .. } | Asked::Reset { .. });
+        self.is_gone
+            || (is_of_zone && (self.device.is_hit(own) || model.has_degraded || model.has_failed))
+            || (is_of_journal && self.is_journal_over())
     }
 
     /// Holds what was read against what was written.
@@ -401,6 +463,9 @@ impl World {
                 self.device.die();
                 self.is_gone = true;
             }
+        }
+        if self.is_over {
+            return Ok(());
         }
         self.poll()?;
         self.expect_no_misuse()
@@ -554,7 +619,12 @@ impl World {
     /// The power fails; then every zone is looked at.
     fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.crashes += 1;
-        self.drive = None;
+        let before = self.drive.take().map(|drive| JournalBefore {
+            zone: drive.journal_zone(),
+            is_moving: drive.is_moving_journal(),
+            is_dead: [self.has_died(0), self.has_died(1)],
+        });
+        let before = before.ok_or_else(|| Failure::new("a drive that is not open"))?;
         self.asked.clear();
         self.device.revive();
         self.device.crash();
@@ -564,7 +634,10 @@ impl World {
         for model in &mut self.zones {
             model.is_told = model.has_degraded;
         }
-        self.open(cuts)?;
+        self.open(cuts, before)?;
+        if self.is_over {
+            return Ok(());
+        }
         self.look_for_deaths();
         for zone in 0..self.plan.zones {
             self.look_at(zone)?;
@@ -592,7 +665,7 @@ impl World {
         }
         let pointer = if is_full || is_read_only { capacity } else { descriptor.write_pointer };
         // Beyond what the model says nothing is judged before it is known which life this is.
-        model.has_failed = false;
+        (model.has_failed, model.failed_end) = (false, None);
         let mut found = Vec::new();
         for offset in 0..pointer.saturating_add(1).min(capacity) {
             let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
@@ -669,6 +742,9 @@ impl World {
             self.read_all()?;
         }
         self.crash(&[])?;
+        if self.is_over {
+            return Ok(());
+        }
         self.read_all()?;
         let commands = self.device.commands();
         self.crash(&[])?;
