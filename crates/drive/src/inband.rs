@@ -142,7 +142,7 @@ struct Media {
     carried: Option<Durable>,
     /// Something was written since the last flush was begun.
     is_unflushed: bool,
-    /// A flush of the drive's own failed.
+    /// A flush of the drive's own failed, or the device is gone.
     has_failed: bool,
     health: health::Health,
 }
@@ -261,6 +261,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 self.spare.append(&mut frames);
             }
             Waiter::Record => {
+                if status == Status::DeviceGone {
+                    self.media.journal.give_up();
+                }
                 self.media.journal.end(has_succeeded);
                 self.media.is_unflushed = true;
                 self.spare.append(&mut frames);
@@ -274,6 +277,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
             waiter @ (Waiter::SpareReset | Waiter::SpareHeader) => {
                 self.spare.append(&mut frames);
+                if status == Status::DeviceGone {
+                    self.media.journal.give_up();
+                }
                 self.media.journal.lose_turn(waiter == Waiter::SpareHeader);
                 self.after_write(now);
             }

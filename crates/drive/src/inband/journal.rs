@@ -210,7 +210,9 @@ impl Journal {
     /// True when the spare zone can be reset: a durable record says that it is not needed.
     fn may_turn(&self) -> bool {
         self.moving.is_none()
-            && self.position.spare == Spare::Stale && self.said >= self.position.base && !self.has_failed
+            && self.position.spare == Spare::Stale
+            && self.said >= self.position.base
+            && !self.has_failed
     }
 
     /// Begins to make the spare zone ready; returns which zone it is.

@@ -57,8 +57,9 @@ impl Journal {
     /// A record was not written: what is alive goes to the other zone, or there the same is tried again.
     pub(super) fn begin_move(&mut self) {
         let Position { current, spare, .. } = self.position;
+        let is_over = spare == Spare::Dead || self.has_failed();
         match &mut self.moving {
-            None if spare == Spare::Dead => self.give_up(),
+            None if is_over => self.give_up(),
             None => {
                 let step = match spare {
                     Spare::Resetting | Spare::Heading => Step::Waiting,
@@ -104,7 +105,8 @@ impl Journal {
 
     /// The step that is to be begun, if one is.
     fn next_step(&mut self) -> Option<Step> {
-        let moving = self.moving.as_mut().filter(|moving| !moving.is_asked && moving.step != Step::Waiting)?;
+        let moving =
+            self.moving.as_mut().filter(|moving| !moving.is_asked && moving.step != Step::Waiting)?;
         moving.is_asked = true;
         Some(moving.step)
     }

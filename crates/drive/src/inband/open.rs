@@ -43,8 +43,7 @@ impl<D: ZonedDevice> Direct<'_, '_, D> {
         match (self.carry_out)(self.device, Command { token: Token(0), zone, op }) {
             Some(completion) if completion.status == Status::Success => Ok(completion),
             refused => {
-                self.is_refused |=
-                    refused.is_some_and(|completion| completion.status != Status::DeviceGone);
+                self.is_refused |= refused.is_some_and(|completion| completion.status != Status::DeviceGone);
                 Err(OpenError::Gone)
             }
         }
@@ -191,9 +190,7 @@ pub fn open<D: ZonedDevice>(
 }
 
 /// Finds what is there, and goes on. A zone may die of what is asked of it: then it is looked at once more, as after an opening that was cut.
-fn find_and_go_on<D: ZonedDevice>(
-    device: &mut Direct<'_, '_, D>,
-) -> Result<(Found, u64, Opened), OpenError> {
+fn find_and_go_on<D: ZonedDevice>(device: &mut Direct<'_, '_, D>) -> Result<(Found, u64, Opened), OpenError> {
     for _ in 0..OPENINGS {
         device.is_refused = false;
         let found = look(device)?;

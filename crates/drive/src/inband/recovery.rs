@@ -90,10 +90,14 @@ pub enum OpenError {
     #[error("both journal zones of the drive are read-only or offline; replace the drive")]
     JournalDead,
     /// The zone with the newest records is offline, or may be.
-    #[error("journal zone {0} is offline, and blocks that were answered for may be lost with it; replace the drive")]
+    #[error(
+        "journal zone {0} is offline, and blocks that were answered for may be lost with it; replace the drive"
+    )]
     JournalLost(u32),
     /// The last journal zone is full.
-    #[error("one journal zone of the drive is read-only or offline, and the other is full; replace the drive")]
+    #[error(
+        "one journal zone of the drive is read-only or offline, and the other is full; replace the drive"
+    )]
     Spent,
     /// The device does not answer, or answers with errors.
     #[error("the device is gone or fails")]
@@ -244,7 +248,16 @@ pub fn look(source: &mut dyn Source) -> Result<Found, OpenError> {
         return Err(OpenError::TooManyActive { has, max });
     }
     let Records { position, dead, loose, .. } = records;
-    Ok(Found { dead, loose, label, zones, position, tail: found.tail, durable: found.durable, stamp: journal.stamp })
+    Ok(Found {
+        dead,
+        loose,
+        label,
+        zones,
+        position,
+        tail: found.tail,
+        durable: found.durable,
+        stamp: journal.stamp,
+    })
 }
 
 /// Label of the drive, from the header of either journal zone.
@@ -403,7 +416,8 @@ impl Records {
         } else if dead == Some(other) {
             position.spare = Spare::Dead;
         }
-        let is_loose = |(zone, _, count): &&(u32, u64, u64)| *zone == other && (1..zone_records).contains(count);
+        let is_loose =
+            |(zone, _, count): &&(u32, u64, u64)| *zone == other && (1..zone_records).contains(count);
         let loose = zones.iter().find(is_loose).filter(|_| dead.is_none()).map(|(zone, ..)| *zone);
         Ok(Records { position, zones, read: BTreeMap::new(), zone_records, dead, lost, loose })
     }

@@ -143,6 +143,79 @@ fn a_zone_that_died_does_not_keep_the_journal() {
 }
 
 #[test]
+fn a_zone_that_died_leaves_its_place() {
+    let mut drive = formatted();
+    for zone in 0..2 {
+        assert_eq!(run(&mut drive, zone, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    }
+    drive.device_mut().fail_zone(ZoneIndex(2), ZoneState::ReadOnly);
+    let failed = run(&mut drive, 0, Op::Write { offset: 3, frames: frames(1) });
+    assert_eq!(failed.status, Status::ZoneIsReadOnly);
+    assert_eq!(run(&mut drive, 2, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    assert_eq!(seen(&run(&mut drive, 0, Op::Read { offset: 0, frames: frames(2) })), [(1, 101), (2, 102)]);
+    assert_eq!(run(&mut drive, 0, Op::Reset).status, Status::InvalidZoneStateTransition);
+}
+
+/// A journal zone dies while three blocks of zone 5 have their identities there; the drive goes on, also when it is opened again.
+#[track_caller]
+fn outlive(zone: u32, state: ZoneState) -> InbandDrive<EmulatedDrive> {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    drive.device_mut().fail_zone(ZoneIndex(zone), state);
+    assert_eq!(run(&mut drive, 4, Op::Write { offset: 0, frames: frames(2) }).status, Status::Success);
+    assert_eq!(run(&mut drive, 0, Op::SelfTest { repair: false }).status, Status::Success);
+    let mut drive = reopened(&drive);
+    let read = run(&mut drive, 5, Op::Read { offset: 0, frames: frames(4) });
+    assert_eq!(seen(&read), [(1, 101), (2, 102), (3, 103), (0, 0)]);
+    assert_eq!(run(&mut drive, 4, Op::Write { offset: 2, frames: frames(2) }).status, Status::Success);
+    drive
+}
+
+#[test]
+fn a_drive_outlives_a_journal_zone() {
+    for state in [ZoneState::ReadOnly, ZoneState::Offline] {
+        outlive(0, state);
+        outlive(1, state);
+    }
+}
+
+#[test]
+fn the_last_journal_zone_keeps_room_for_openings() {
+    let mut drive = outlive(0, ZoneState::ReadOnly);
+    let written = (0..1_000).take_while(|_| {
+        run(&mut drive, 4, Op::Reset).status == Status::Success
+            && run(&mut drive, 4, Op::Write { offset: 0, frames: frames(1) }).status == Status::Success
+    });
+    assert!((100..200).contains(&written.count()), "two records each, in three quarters of 363");
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 3, frames: frames(1) }).status, Status::WriteFault);
+    let mut drive = reopened(&drive);
+    assert_eq!(seen(&run(&mut drive, 5, Op::Read { offset: 2, frames: frames(1) })), [(3, 103)]);
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 3, frames: frames(1) }).status, Status::WriteFault);
+}
+
+#[test]
+fn a_drive_without_a_journal_zone_fails_in_order() {
+    let mut drive = outlive(0, ZoneState::ReadOnly);
+    drive.device_mut().fail_zone(ZoneIndex(1), ZoneState::ReadOnly);
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 3, frames: frames(1) }).status, Status::WriteFault);
+    assert_eq!(run(&mut drive, 4, Op::Write { offset: 4, frames: frames(1) }).status, Status::WriteFault);
+    assert_eq!(seen(&run(&mut drive, 5, Op::Read { offset: 2, frames: frames(1) })), [(3, 103)]);
+    let device = EmulatedDrive::from_heap(drive.device().heap_snapshot().unwrap()).unwrap();
+    let refused = open(device, 16, &mut carry_out).unwrap_err();
+    assert_eq!(refused, OpenError::JournalDead);
+}
+
+#[test]
+fn records_that_may_be_lost_are_not_passed_over() {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 5, Op::Write { offset: 0, frames: frames(3) }).status, Status::Success);
+    drive.device_mut().fail_zone(ZoneIndex(0), ZoneState::Offline);
+    let device = EmulatedDrive::from_heap(drive.device().heap_snapshot().unwrap()).unwrap();
+    let refused = open(device, 16, &mut carry_out).unwrap_err();
+    assert_eq!(refused, OpenError::JournalLost(0));
+}
+
+#[test]
 fn what_is_no_drive_is_not_opened() {
     let refused = open(device(), 16, &mut carry_out).unwrap_err();
     assert!(matches!(refused, OpenError::Header(_)), "{refused}");

@@ -182,8 +182,10 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
         }
         self.media.is_unflushed = true;
-        if !matches!(status, Status::Success | Status::DeviceGone) {
-            self.ask_state(now, zone, None);
+        match status {
+            Status::Success => {}
+            Status::DeviceGone => self.media.has_failed = true,
+            _ => self.ask_state(now, zone, None),
         }
         self.answer_writes(now, zone);
         self.write_next(now, zone);

@@ -178,7 +178,8 @@ impl Life {
         let end = if self.has_failed { self.completed } else { self.end };
         let identities: Vec<Identity> = self.identities.iter().copied().collect();
         for (offset, identity) in (self.first()..end).zip(identities) {
-            let record = push(Entry::Block { zone: self.zone, offset, stamp: low_half(self.stamp), identity });
+            let record =
+                push(Entry::Block { zone: self.zone, offset, stamp: low_half(self.stamp), identity });
             self.note_record(record, offset);
         }
     }

@@ -153,7 +153,15 @@ fn deaths() -> Vec<(&'static str, Vec<Act>)> {
         ),
         (
             "a-zone-dies-as-it-is-finished",
-            settled(vec![write(0, 7), write(1, 7), dies(0), Act::Finish(0), write(2, 5), Act::ReadAll, crash()]),
+            settled(vec![
+                write(0, 7),
+                write(1, 7),
+                dies(0),
+                Act::Finish(0),
+                write(2, 5),
+                Act::ReadAll,
+                crash(),
+            ]),
         ),
         (
             "a-zone-dies-while-the-drive-is-opened",
@@ -172,11 +180,31 @@ fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
     let doom = |zone, is_offline| Act::Doom { zone, after: 0, is_offline };
     let churn = |blocks| Act::Churn { zone: 1, blocks };
     let goes_on = |death| {
-        settled(vec![write(0, 5), write(1, 20), death, write(0, 3), churn(50), crash(), Act::ReadAll, write(0, 2), crash()])
+        settled(vec![
+            write(0, 5),
+            write(1, 20),
+            death,
+            write(0, 3),
+            churn(50),
+            crash(),
+            Act::ReadAll,
+            write(0, 2),
+            crash(),
+        ])
     };
     // The first turn of the journal is behind it: the other zone has what is needed.
     let over_a_turn = |death| {
-        settled(vec![write(0, 5), churn(320), death, write(0, 3), write(2, 70), crash(), Act::ReadAll, write(0, 2), crash()])
+        settled(vec![
+            write(0, 5),
+            churn(320),
+            death,
+            write(0, 3),
+            write(2, 70),
+            crash(),
+            Act::ReadAll,
+            write(0, 2),
+            crash(),
+        ])
     };
     vec![
         ("the-journal-zone-turns-read-only", goes_on(doom(0, false))),
@@ -190,7 +218,15 @@ fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
         ("the-old-journal-zone-dies-after-a-turn", over_a_turn(doom(0, false))),
         (
             "the-journal-zone-is-found-read-only-by-an-opening",
-            settled(vec![write(0, 5), churn(320), doom(1, false), crash(), write(0, 3), crash(), Act::ReadAll]),
+            settled(vec![
+                write(0, 5),
+                churn(320),
+                doom(1, false),
+                crash(),
+                write(0, 3),
+                crash(),
+                Act::ReadAll,
+            ]),
         ),
         (
             "the-journal-zone-dies-while-the-drive-is-opened",
@@ -217,7 +253,16 @@ fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
         ),
         (
             "both-journal-zones-die",
-            settled(vec![write(0, 5), doom(0, false), write(0, 3), doom(1, false), write(0, 3), write(1, 1), Act::ReadAll, crash()]),
+            settled(vec![
+                write(0, 5),
+                doom(0, false),
+                write(0, 3),
+                doom(1, false),
+                write(0, 3),
+                write(1, 1),
+                Act::ReadAll,
+                crash(),
+            ]),
         ),
     ]
 }
@@ -238,7 +283,14 @@ fn moves_that_are_cut() -> Vec<(&'static str, Run)> {
             let doom = Act::Doom { zone: 0, after: 0, is_offline: number % 2 > 0 };
             let acts = vec![
                 vec![write(0, 5), write(1, 20), Act::Settle, doom, write(0, 3), write(1, 2)],
-                vec![Act::Wait(15_000 * (number + 1)), crash(), Act::ReadAll, write(0, 2), Act::Settle, crash()],
+                vec![
+                    Act::Wait(15_000 * (number + 1)),
+                    crash(),
+                    Act::ReadAll,
+                    write(0, 2),
+                    Act::Settle,
+                    crash(),
+                ],
             ];
             (name, Run { plan: Plan { is_volatile: number % 4 > 1, ..plan() }, acts: acts.concat() })
         })

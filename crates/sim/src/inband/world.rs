@@ -286,7 +286,11 @@ impl World {
             return Err(Failure::new(format!("{asked:?} failed with {:?}", completion.status)));
         }
         let model = &mut self.zones[completion.zone.index()];
-        model.is_told |= model.has_degraded && !has_succeeded;
+        let tells = match asked {
+            Asked::Read { .. } => completion.status == Status::ZoneIsOffline,
+            _ => !has_succeeded,
+        };
+        model.is_told |= model.has_degraded && tells;
         let is_volatile = self.plan.is_volatile;
         match asked {
             Asked::Write { zone, life, end } => {
@@ -514,7 +518,8 @@ impl World {
             let is_used =
                 model.end() > 0 && model.answered < capacity && !model.is_finished && !model.is_full;
             // One that died is not, once the host was told; but nobody looks again at one of which a write failed before.
-            let is_dead = model.has_degraded && model.is_told && !self.device.is_hit(self.layout.device_zone(*zone));
+            let is_dead =
+                model.has_degraded && model.is_told && !self.device.is_hit(self.layout.device_zone(*zone));
             !is_dead && (model.change.is_some() || is_used)
         };
         (0..).map(ZoneIndex).zip(&self.zones).filter(is_active).count()
