@@ -185,7 +185,8 @@ impl<D: ZonedDevice> InbandDrive<D> {
             Ok(()) => self.answer_change(now, zone, slot, outcome),
             Err(status) => {
                 if let Some(life) = self.media.lives.get_mut(&zone) {
-                    (life.is_over, life.has_failed) = (false, true);
+                    life.is_over = false;
+                    life.has_failed |= status != Status::DeviceGone;
                 }
                 self.degrade(zone, status);
                 self.ask_state(now, zone, Some((slot, status)));

@@ -87,18 +87,18 @@ impl Journal {
 
     fn set_step(&mut self, step: Step) {
         let moving = self.moving.as_mut().expect("a move at work");
-        let is_next = match (moving.step, step) {
+        let is_next = matches!(
+            (moving.step, step),
             (Step::Waiting, Step::Flushing)
-            | (Step::Flushing, Step::Resetting)
-            | (Step::Resetting, Step::Heading)
-            | (Step::Heading, Step::Carrying)
-            | (Step::Carrying, Step::Covering)
-            | (Step::Covering, Step::Settling)
-            | (Step::Settling, Step::Sealing)
-            | (Step::Sealing, Step::Retiring)
-            | (Step::Retiring, Step::Asking) => true,
-            _ => false,
-        };
+                | (Step::Flushing, Step::Resetting)
+                | (Step::Resetting, Step::Heading)
+                | (Step::Heading, Step::Carrying)
+                | (Step::Carrying, Step::Covering)
+                | (Step::Covering, Step::Settling)
+                | (Step::Settling, Step::Sealing)
+                | (Step::Sealing, Step::Retiring)
+                | (Step::Retiring, Step::Asking)
+        );
         assert!(is_next, "a move goes from {:?} to {step:?}", moving.step);
         (moving.step, moving.is_asked) = (step, false);
     }

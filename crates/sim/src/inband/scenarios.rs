@@ -133,7 +133,7 @@ fn deaths() -> Vec<(&'static str, Vec<Act>)> {
         ),
         (
             "a-zone-dies-with-writes-in-flight",
-            vec![
+            [
                 vec![write(0, 61), write(0, 7), write(1, 3), Act::Wait(9_000), dies(0), Act::Settle],
                 vec![Act::ReadAll, write(2, 4), Act::Settle, crash(), Act::ReadAll],
             ]
@@ -241,7 +241,7 @@ fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
         ),
         (
             "a-zone-is-reset-while-the-journal-moves",
-            vec![
+            [
                 vec![write(0, 70), write(1, 9), Act::Settle, doom(0, false), Act::Reset(0), write(1, 4)],
                 vec![Act::Settle, write(0, 3), Act::Settle, crash(), Act::ReadAll],
             ]
@@ -281,7 +281,7 @@ fn moves_that_are_cut() -> Vec<(&'static str, Run)> {
         .zip(names)
         .map(|(number, name)| {
             let doom = Act::Doom { zone: 0, after: 0, is_offline: number % 2 > 0 };
-            let acts = vec![
+            let acts = [
                 vec![write(0, 5), write(1, 20), Act::Settle, doom, write(0, 3), write(1, 2)],
                 vec![
                     Act::Wait(15_000 * (number + 1)),
