@@ -38,6 +38,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .chain(journal())
         .chain(deaths())
         .chain(journal_deaths())
+        .chain(journal_deaths_beside())
         .map(|(name, acts)| {
             let leaves_stale = name != "an-empty-zone-is-finished";
             (name, Run { plan: Plan { is_volatile: volatile(name), leaves_stale, ..plan() }, acts })
@@ -216,6 +217,14 @@ fn journal_deaths() -> Vec<(&'static str, Vec<Act>)> {
         ("the-journal-zone-dies-after-a-turn", over_a_turn(doom(1, false))),
         ("the-journal-zone-dies-after-a-turn-volatile-cache", over_a_turn(doom(1, true))),
         ("the-old-journal-zone-dies-after-a-turn", over_a_turn(doom(0, false))),
+    ]
+}
+
+/// Zones of the journal that die while something else is at work, and the last of them.
+fn journal_deaths_beside() -> Vec<(&'static str, Vec<Act>)> {
+    let doom = |zone, is_offline| Act::Doom { zone, after: 0, is_offline };
+    let churn = |blocks| Act::Churn { zone: 1, blocks };
+    vec![
         (
             "the-journal-zone-is-found-read-only-by-an-opening",
             settled(vec![

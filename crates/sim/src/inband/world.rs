@@ -291,31 +291,8 @@ impl World {
             _ => !has_succeeded,
         };
         model.is_told |= model.has_degraded && tells;
-        let is_volatile = self.plan.is_volatile;
         match asked {
-            Asked::Write { zone, life, end } => {
-                let model = &mut self.zones[zone];
-                if model.life == life {
-                    if has_succeeded && model.failed_end.is_some_and(|failed| end > failed) {
-                        return Err(Failure::new(format!(
-                            "zone {zone}: a write succeeds after one that failed"
-                        )));
-                    }
-                    if !has_succeeded {
-                        model.has_failed = true;
-                        model.failed_end = Some(model.failed_end.map_or(end, |failed| failed.min(end)));
-                    }
-                    if has_succeeded {
-                        if model.answered >= end {
-                            return Err(Failure::new(format!(
-                                "zone {zone}: writes are answered out of order"
-                            )));
-                        }
-                        model.answered = end;
-                        model.durable = if is_volatile { model.durable } else { end };
-                    }
-                }
-            }
+            Asked::Write { zone, life, end } => self.take_write(zone, life, end, has_succeeded)?,
             Asked::Read { zone, life, offset, blocks, known, end, judged } => {
                 if completion.frames.len() != index(blocks) {
                     return Err(Failure::new("a read comes home with other frames"));
@@ -354,6 +331,29 @@ impl World {
             Asked::Reset { .. } | Asked::Finish { .. } | Asked::Flush(_) | Asked::Other => {}
         }
         self.last = Some(completion);
+        Ok(())
+    }
+
+    /// A write is answered.
+    fn take_write(&mut self, zone: usize, life: u64, end: usize, has_succeeded: bool) -> Result<(), Failure> {
+        let is_volatile = self.plan.is_volatile;
+        let model = &mut self.zones[zone];
+        if model.life == life {
+            if has_succeeded && model.failed_end.is_some_and(|failed| end > failed) {
+                return Err(Failure::new(format!("zone {zone}: a write succeeds after one that failed")));
+            }
+            if !has_succeeded {
+                model.has_failed = true;
+                model.failed_end = Some(model.failed_end.map_or(end, |failed| failed.min(end)));
+            }
+            if has_succeeded {
+                if model.answered >= end {
+                    return Err(Failure::new(format!("zone {zone}: writes are answered out of order")));
+                }
+                model.answered = end;
+                model.durable = if is_volatile { model.durable } else { end };
+            }
+        }
         Ok(())
     }
 
