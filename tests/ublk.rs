@@ -24,7 +24,7 @@ const PROGRAMS: [&str; 5] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-cl
 const DISK: &str = "/dev/ublkb0";
 
 /// Ends of servers whose disk is in use.
-const STOPS: u32 = 20;
+const ENDS: u32 = 20;
 
 fn run(name: &str, inside: fn()) {
     if is_inside() {
@@ -245,17 +245,8 @@ fn on_the_network() {
     server.kill_9();
     let server = serve(&dir, &[]);
     let_run(Duration::from_secs(2));
-    // The target has the disk, so it stays, and the kernel keeps every request for the next server.
-    let mut server = server;
-    for round in 0..STOPS {
-        match round % 2 {
-            0 => server.stop(),
-            _ => server.kill_9(),
-        }
-        assert_waits(&dir);
-        server = serve(&dir, &[]);
-        let_run(Duration::from_millis(300));
-    }
+    // The target has the disk, so it stays.
+    let server = end_in_turn(&dir, server);
     server.stop();
     assert_waits(&dir);
     refused(&["export", text(&dir), "--ublk", "--remove"], 5, "in use");
@@ -265,7 +256,7 @@ fn on_the_network() {
     let count = writer.join().expect("no I/O error");
     shell(&format!("umount /m; e2fsck -f -n {disk}; mount -t ext4 {disk} /m"));
     assert_files("/m", count);
-    println!("- {count} files over the network and {} servers that ended", STOPS + 2);
+    println!("- {count} files over the network and {} servers that ended", ENDS + 2);
     shell("umount /m; for host in /sys/class/nvme/nvme*; do echo 1 > $host/delete_controller; done");
     for _ in 0..2 {
         let removed = export(&["--nvme-tcp", "--remove"]);
@@ -277,6 +268,20 @@ fn on_the_network() {
     assert!(exports(&dir).is_empty(), "{:?}", exports(&dir));
     println!("- nothing of it is left");
     by_the_server(&dir, &name);
+}
+
+/// Servers stop and are killed while their disk is busy: the kernel keeps every request for the next one.
+fn end_in_turn(dir: &Path, mut server: Server) -> Server {
+    for round in 0..ENDS {
+        match round % 2 {
+            0 => server.stop(),
+            _ => server.kill_9(),
+        }
+        assert_waits(dir);
+        server = serve(dir, &[]);
+        let_run(Duration::from_millis(300));
+    }
+    server
 }
 
 /// As after a restart of the machine: the server makes all of it by what is written down.
