@@ -3,6 +3,7 @@
 use crate::cli::ExportCompare;
 use anyhow::{Context, Result};
 use lab::export_compare;
+use lab::paired::Row;
 use std::process::ExitCode;
 
 /// Measures and prints; the exit code says whether every row keeps its bar.
@@ -19,7 +20,7 @@ pub fn run(options: &ExportCompare) -> Result<ExitCode> {
     }
     let report = export_compare::run(&compare, |row| {
         if !options.json {
-            let verdict = if row.ratio <= row.ratio_max { "" } else { "  above" };
+            let verdict = if row.is_good() { "" } else { "  above" };
             println!(
                 "{:54} {:>7.2} {:>7.2} {:>6.2} {:>6.2}{verdict}",
                 row.name, row.us_per_request, row.peer_us_per_request, row.ratio, row.ratio_max
@@ -33,6 +34,6 @@ pub fn run(options: &ExportCompare) -> Result<ExitCode> {
             "{missing} is not installed, so its rows are left out (Debian: apt-get install qemu-system-common)"
         );
     }
-    let is_good = report.rows.iter().all(|row| row.ratio <= row.ratio_max);
+    let is_good = report.rows.iter().all(Row::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

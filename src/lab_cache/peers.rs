@@ -52,13 +52,14 @@ pub fn run(options: &CachePeers) -> Result<ExitCode> {
 }
 
 fn in_words(row: &Row) -> String {
-    let verdict = if row.is_good() { "" } else { "  above" };
+    let cost = &row.cost;
+    let verdict = if cost.is_good() { "" } else { "  above" };
     let [ours, peers] = row.hit_ratios;
     let flash = row.flash_share.map_or("     ".to_owned(), |flash| format!("{flash:.3}"));
     let hits = format!("  {ours:.3}  {flash}  {peers:.3}");
     format!(
         "{:50} {:>7.2} {:>7.2} {:>6.2} {:>6.2}{hits}{verdict}",
-        row.name, row.us_per_request, row.peer_us_per_request, row.ratio, row.ratio_max
+        cost.name, cost.us_per_request, cost.peer_us_per_request, cost.ratio, cost.ratio_max
     )
 }
 

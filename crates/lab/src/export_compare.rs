@@ -17,7 +17,7 @@ mod servers;
 #[allow(clippy::unwrap_used, dead_code, missing_docs)]
 mod front_end;
 
-use crate::paired::Paired;
+use crate::paired::{Paired, Row};
 use anyhow::{Result, ensure};
 use load::{Load, Way};
 use serde::Serialize;
@@ -35,24 +35,6 @@ pub struct ExportCompare {
     pub rounds: u32,
     /// Size of the volumes.
     pub size_bytes: u64,
-}
-
-/// One comparison.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Load, and what is compared.
-    pub name: &'static str,
-    /// Microseconds of processor per request: the median of ours.
-    pub us_per_request: f64,
-    /// That of the other side.
-    pub peer_us_per_request: f64,
-    /// Ours over the other side's.
-    pub ratio: f64,
-    /// Highest ratio that is good.
-    pub ratio_max: f64,
-    /// Every measurement.
-    #[serde(flatten)]
-    pub measured: Paired,
 }
 
 /// All rows.
@@ -125,12 +107,5 @@ fn measure(options: &ExportCompare, servers: &mut Servers, plan: &Plan) -> Resul
     let measured = Paired::measure(options.rounds, |is_peer| {
         servers.us_per_request(plan.sides[usize::from(is_peer)], plan.load, options)
     })?;
-    Ok(Row {
-        name: plan.name,
-        us_per_request: measured.ours(),
-        peer_us_per_request: measured.peer(),
-        ratio: measured.ours() / measured.peer(),
-        ratio_max: plan.ratio_max,
-        measured,
-    })
+    Ok(measured.into_row(plan.name, plan.ratio_max))
 }

@@ -26,6 +26,19 @@ impl Paired {
         Ok(paired)
     }
 
+    /// What comes of it, of microseconds of processor per request.
+    #[must_use]
+    pub fn into_row(self, name: &'static str, ratio_max: f64) -> Row {
+        let (us_per_request, peer_us_per_request, ratio) = (self.ours(), self.peer(), self.ratio());
+        Row { name, us_per_request, peer_us_per_request, ratio, ratio_max, measured: self }
+    }
+
+    /// Ours over the other side's.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.ours() / self.peer()
+    }
+
     /// Median of ours.
     #[must_use]
     pub fn ours(&self) -> f64 {
@@ -36,6 +49,32 @@ impl Paired {
     #[must_use]
     pub fn peer(&self) -> f64 {
         median(&self.peer_measured)
+    }
+}
+
+/// One comparison of what requests cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Load, and what is compared.
+    pub name: &'static str,
+    /// Microseconds of processor per request: the median of ours.
+    pub us_per_request: f64,
+    /// That of the other side.
+    pub peer_us_per_request: f64,
+    /// Ours over the other side's.
+    pub ratio: f64,
+    /// Highest ratio that is good.
+    pub ratio_max: f64,
+    /// Every measurement.
+    #[serde(flatten)]
+    pub measured: Paired,
+}
+
+impl Row {
+    /// True when the bar is met.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.ratio <= self.ratio_max
     }
 }
 

@@ -126,17 +126,7 @@ fn remove(path: &Path) {
 
 /// Reports all that is missing in one error.
 fn check(programs: &[Program]) -> Result<()> {
-    let missing: Vec<Program> = programs.iter().copied().filter(|program| !program.is_here()).collect();
-    let mut wants = Vec::new();
-    if !missing.is_empty() {
-        let mut names: Vec<&str> = missing.iter().map(|program| program.name).collect();
-        let mut packages: Vec<&str> = missing.iter().map(|program| program.package).collect();
-        for list in [&mut names, &mut packages] {
-            list.sort_unstable();
-            list.dedup();
-        }
-        wants.push(format!("{} (Debian: apt-get install {})", names.join(", "), packages.join(" ")));
-    }
+    let mut wants: Vec<String> = program::missing(programs).into_iter().collect();
     if !rustix::process::geteuid().is_root() {
         wants.push(String::from("root, to attach a block device and mount it"));
     }

@@ -12,10 +12,10 @@ mod protocol;
 mod restart;
 mod servers;
 
-use crate::paired::Paired;
+use crate::paired::{Paired, Row as Cost};
 use crate::precise::precise_u64;
-use crate::wall::program::Program;
-use anyhow::{Result, ensure};
+use crate::wall::program::{self, Program};
+use anyhow::{Result, bail, ensure};
 use load::{Keys, Load, Way};
 pub use restart::{Found, Restarts};
 use serde::Serialize;
@@ -65,31 +65,13 @@ impl Bench<'_> {
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Load, and whom it is compared to.
-    pub name: &'static str,
-    /// Microseconds of processor per request: the median of ours.
-    pub us_per_request: f64,
-    /// That of the other side.
-    pub peer_us_per_request: f64,
-    /// Ours over the other side's.
-    pub ratio: f64,
-    /// Highest ratio that is good.
-    pub ratio_max: f64,
+    /// What requests cost.
+    #[serde(flatten)]
+    pub cost: Cost,
     /// Least share of reads that hit, ours and the other side's; of writes, share of the objects that are found afterwards.
     pub hit_ratios: [f64; 2],
     /// Share of flash among our hits; none of writes.
     pub flash_share: Option<f64>,
-    /// Every measurement.
-    #[serde(flatten)]
-    pub measured: Paired,
-}
-
-impl Row {
-    /// True when the bar is met.
-    #[must_use]
-    pub fn is_good(&self) -> bool {
-        self.ratio <= self.ratio_max
-    }
 }
 
 /// All of it.
@@ -105,7 +87,7 @@ impl PeersReport {
     /// True when every bar is met.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.rows.iter().all(Row::is_good) && self.restarts.is_good()
+        self.rows.iter().all(|row| row.cost.is_good()) && self.restarts.is_good()
     }
 }
 
@@ -170,9 +152,9 @@ const GROUPS: [Group; 3] = [
 /// When memcached or redis-server is missing, or a server or a load fails.
 pub fn run(options: &PeersOptions<'_>, mut told: impl FnMut(&Row)) -> Result<PeersReport> {
     ensure!(options.rounds > 0 && options.seconds > 0, "--rounds and --seconds must be at least 1");
-    let missing: Vec<&str> =
-        PROGRAMS.iter().filter(|program| !program.is_here()).map(|program| program.package).collect();
-    ensure!(missing.is_empty(), "not installed (Debian: apt-get install {})", missing.join(" "));
+    if let Some(missing) = program::missing(&PROGRAMS) {
+        bail!("the comparison needs {missing}");
+    }
     let (mut bench, mut rows) = (Bench { options, done: 0 }, Vec::new());
     for group in &GROUPS {
         group.run(&mut bench, |row| {
@@ -240,14 +222,9 @@ impl Group {
             }
         }
         Ok(Row {
-            name: plan.name,
-            us_per_request: measured.ours(),
-            peer_us_per_request: measured.peer(),
-            ratio: measured.ours() / measured.peer(),
-            ratio_max: plan.ratio_max,
+            cost: measured.into_row(plan.name, plan.ratio_max),
             hit_ratios,
             flash_share: reads.then_some(flash_share),
-            measured,
         })
     }
 }

@@ -40,6 +40,20 @@ impl Program {
     }
 }
 
+/// Programs that are not here, and how to get them; none when all are.
+#[must_use]
+pub fn missing(programs: &[Program]) -> Option<String> {
+    let missing: Vec<&Program> = programs.iter().filter(|program| !program.is_here()).collect();
+    let mut names: Vec<&str> = missing.iter().map(|program| program.name).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|program| program.package).collect();
+    for list in [&mut names, &mut packages] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    (!names.is_empty())
+        .then(|| format!("{} (Debian: apt-get install {})", names.join(", "), packages.join(" ")))
+}
+
 /// A command of this name, in a process group of its own.
 #[must_use]
 pub fn command(name: impl AsRef<std::ffi::OsStr>) -> Command {

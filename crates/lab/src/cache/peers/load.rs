@@ -69,7 +69,7 @@ struct Connection {
 }
 
 /// Name of a key.
-pub(super) fn key(number: u64) -> [u8; KEY_BYTES] {
+fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key.copy_from_slice(format!("key:{number:028}").as_bytes());
     key

@@ -4,7 +4,7 @@ use super::Bench;
 use super::load::{Answered, Keys, Load, Way, apply};
 use super::protocol::Protocol;
 use super::servers::{Own, Peer, Served, directories};
-use crate::paired::{Paired, median};
+use crate::paired::Paired;
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -80,13 +80,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Restarts> {
         bench.step("restart after a kill");
         Ok(seconds)
     })?;
-    let (seconds, peer_seconds) = (median(&times.measured), median(&times.peer_measured));
     let [found, peer_found] = found;
     Ok(Restarts {
         objects: OBJECTS,
-        seconds,
-        peer_seconds,
-        ratio: seconds / peer_seconds,
+        seconds: times.ours(),
+        peer_seconds: times.peer(),
+        ratio: times.ratio(),
         ratio_max: RATIO_MAX,
         found,
         peer_found,
