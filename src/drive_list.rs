@@ -94,14 +94,15 @@ impl Candidate {
             None => state_of(&node),
         };
         // One without metadata is used by its block node, with identities in-band.
-        let is_plain = match &state {
-            State::Unsuited { .. } => is_plain(&node.path) && zoned::geometry_of(&block_path).is_ok(),
-            State::InUse => node.path != block_path && is_plain(&node.path),
+        let may_be_plain = match &state {
+            State::Unsuited { .. } => zoned::geometry_of(&block_path).is_ok(),
+            State::InUse => node.path != block_path,
             _ => false,
         };
+        let plain = if may_be_plain { plain_format(&node.path) } else { None };
         // What would make it one with metadata.
-        let format = if is_plain { format_command(&node.path) } else { None };
-        if is_plain {
+        let format = plain.as_ref().and_then(|(problem, block)| problem.command(block));
+        if plain.is_some() {
             node.path = block_path;
             state = state_of(&node);
         }
@@ -123,23 +124,14 @@ impl Candidate {
     }
 }
 
-/// What is wrong with the format of a namespace, in use or not, and its block node.
-fn format_problem(path: &Path) -> Option<(FormatProblem, String)> {
+/// What is wrong with the format of a namespace whose blocks have no metadata, in use or not, and its block node.
+fn plain_format(path: &Path) -> Option<(FormatProblem, String)> {
     match nvme::open::look(path).err()?.problem {
-        DriveProblem::Nvme(NvmeProblem::Format { problem, block }) => Some((problem, block)),
+        DriveProblem::Nvme(NvmeProblem::Format { problem, block }) if !problem.has_metadata() => {
+            Some((problem, block))
+        }
         _ => None,
     }
-}
-
-/// True of a namespace whose blocks have no metadata.
-fn is_plain(path: &Path) -> bool {
-    format_problem(path).is_some_and(|(problem, _)| !problem.has_metadata())
-}
-
-/// Command that gives a namespace blocks with metadata.
-fn format_command(path: &Path) -> Option<String> {
-    let (problem, block) = format_problem(path)?;
-    problem.command(&block)
 }
 
 /// State of an NVMe namespace with zones.
