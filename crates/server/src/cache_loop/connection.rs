@@ -111,17 +111,17 @@ impl Connection {
         if self.from == self.to && bytes > INPUT_BYTES {
             input.bytes = Vec::new();
         }
+        // What is left is the beginning of a command, which is moved once.
+        if self.from > 0 {
+            input.bytes.copy_within(self.from..self.to, 0);
+            (self.from, self.to) = (0, self.to - self.from);
+        }
         let bytes = input.bytes.len();
         if self.to < bytes {
             let more = (bytes * 4).min(INPUT_BYTES).saturating_sub(bytes);
             if self.is_cramped && more > 0 && front.memory.fits(more) {
                 input.bytes.resize(bytes + more, 0);
             }
-            return true;
-        }
-        if self.from > 0 {
-            input.bytes.copy_within(self.from..self.to, 0);
-            (self.from, self.to) = (0, self.to - self.from);
             return true;
         }
         let wanted = if bytes == 0 { INPUT_BYTES_MIN } else { bytes * 2 };
@@ -237,5 +237,35 @@ impl Connection {
         let is_idle = |watch: &Watch| watch.idle_for(now, STALL_LIMIT).is_some_and(|idle| idle >= limit);
         let owes = (!self.is_waiting && is_idle(&self.receive_watch)) || is_idle(&self.send_watch);
         self.held > HELD_BYTES_FREE && owes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memcached::session::Session;
+    use crate::resp::settings::Settings;
+    use cache::request::{Namespace, WallMillis};
+    use std::os::unix::net::UnixStream;
+
+    /// A client sends faster than it is read, and each receive ends within a command: the input grows, so that few receives carry much.
+    #[test]
+    fn the_input_grows_while_receives_fill_it() {
+        let settings = Settings::default();
+        let front = Front::new(settings.clone(), Instant(0), WallMillis(0));
+        let session = Conversation::Memcached(Box::new(Session::new((1, Namespace(0)), &settings)));
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        let mut connection = Connection::new(socket.into(), session, Instant(0));
+        let mut rooms = Vec::new();
+        for _ in 0..8 {
+            assert!(connection.make_room(&front, false));
+            let room = connection.input.as_ref().unwrap().bytes.len() - connection.to;
+            rooms.push(room);
+            let transfer = connection.begin_receive(Instant(0));
+            connection.end_receive(transfer, room, Instant(0));
+            connection.consume(connection.to - 500);
+        }
+        assert_eq!(rooms[0], INPUT_BYTES_MIN);
+        assert_eq!(rooms.last(), Some(&(INPUT_BYTES - 500)), "{rooms:?}");
     }
 }
