@@ -4,6 +4,7 @@
 //! Nothing here knows what a zone or an array is, and nothing here performs I/O.
 
 pub mod bytes;
+pub mod chains;
 pub mod checksum;
 pub mod combine;
 pub mod erasure;

@@ -71,6 +71,11 @@ impl<T> Slab<T> {
         self.slots.into_iter().flatten()
     }
 
+    /// Values in use with their slots, in the order of these.
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.slots).filter_map(|(slot, value)| value.as_ref().map(|value| (slot, value)))
+    }
+
     /// Values in use, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()

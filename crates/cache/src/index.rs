@@ -8,7 +8,7 @@
 
 mod walk;
 
-use crate::hash::{Ident, KeyHash, Shape};
+use crate::hash::{Ident, KeyHash, Shape, TAG_BITS_MAX};
 pub use walk::Window;
 
 /// Slots of a bucket.
@@ -41,11 +41,11 @@ struct Bucket([u8; BUCKET_BYTES]);
 impl Bucket {
     /// Tag and page of a slot; `None` when it is free.
     fn slot(&self, slot: usize) -> Option<(u16, PageNumber)> {
-        let mut bytes = [0; 8];
-        bytes[..SLOT_BYTES].copy_from_slice(&self.0[slot * SLOT_BYTES..][..SLOT_BYTES]);
+        // What follows the last slot is in the bucket, too.
+        let bytes = self.0[slot * SLOT_BYTES..][..8].try_into().expect("eight bytes");
         let word = u64::from_le_bytes(bytes);
         let page = u32::try_from(word & (PAGES_MAX - 1)).expect("28 bits");
-        let tag = u16::try_from(word >> PAGE_BITS).expect("12 bits");
+        let tag = u16::try_from((word >> PAGE_BITS) & ((1 << TAG_BITS_MAX) - 1)).expect("12 bits");
         (page != 0).then_some((tag, PageNumber(page)))
     }
 
@@ -124,11 +124,15 @@ impl Index {
         &mut self.buckets[usize::try_from(bucket).expect("buckets fit memory")]
     }
 
+    /// The buckets of an ident, each once.
+    fn buckets_of(&self, ident: Ident) -> impl Iterator<Item = u64> + use<> {
+        let second = self.shape.other(ident.bucket, ident.tag);
+        std::iter::once(ident.bucket).chain((second != ident.bucket).then_some(second))
+    }
+
     /// Slots of an ident, each once.
     fn slots_of(&self, ident: Ident) -> impl Iterator<Item = (SlotAt, PageNumber)> + '_ {
-        let second = self.shape.other(ident.bucket, ident.tag);
-        let twice = second == ident.bucket;
-        [ident.bucket, second].into_iter().take(if twice { 1 } else { 2 }).flat_map(move |bucket| {
+        self.buckets_of(ident).flat_map(move |bucket| {
             let found = self.bucket(bucket);
             (0..SLOTS).filter_map(move |slot| {
                 let (tag, page) = found.slot(slot)?;
@@ -189,13 +193,19 @@ impl Index {
 
     /// Frees the slots of an ident whose pages are chosen, and counts them.
     pub fn remove(&mut self, ident: Ident, mut chosen: impl FnMut(PageNumber) -> bool) -> u64 {
-        let found: Vec<SlotAt> =
-            self.slots_of(ident).filter(|(_, page)| chosen(*page)).map(|(place, _)| place).collect();
-        for place in &found {
-            self.bucket_mut(place.bucket).free(place.slot);
+        let mut freed = 0;
+        for bucket in self.buckets_of(ident) {
+            let found = self.bucket_mut(bucket);
+            for slot in 0..SLOTS {
+                let is_chosen = |(tag, page)| tag == ident.tag && chosen(page);
+                if found.slot(slot).is_some_and(is_chosen) {
+                    found.free(slot);
+                    freed += 1;
+                }
+            }
         }
-        self.used -= found.len() as u64;
-        found.len() as u64
+        self.used -= freed;
+        freed
     }
 
     /// Notes a hit of an ident in a page.

@@ -289,9 +289,9 @@ fn finish_leftovers(drives: &mut DriveSet, now: Instant, recovered: &Recovered) 
     let serves = |drive: &Drive| drive.up && !drive.is_worn_out();
     for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| serves(drive)) {
         let open = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
-        for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
+        for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()) {
             let takes_more = open == Some(zone) || own.end == drive.capacity;
-            if !matches!(own.used, ZoneUse::Full | ZoneUse::Journal) || takes_more {
+            if !matches!(own.used(), ZoneUse::Full | ZoneUse::Journal) || takes_more {
                 continue;
             }
             if drive.journal.unclosed.contains(&zone) {

@@ -24,6 +24,7 @@ mod operation;
 mod reinsertion;
 mod walk;
 mod writing;
+mod zones;
 
 use crate::admission::Gate;
 use crate::config::Options;
@@ -35,6 +36,7 @@ use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::{Index, PageNumber};
 use crate::request::{Namespace, Reply, Request, WallMillis};
 use crate::status::Counters;
+use base::chains::Chains;
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::Instant;
@@ -42,7 +44,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use buffer::Buffer;
 use clear::Clear;
 pub(crate) use drive::journal_zones;
-pub use drive::{Drive, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
+pub use drive::{Drive, Journal, JournalEntries, JournalZone, LogPlace};
 use eviction::Sweep;
 pub use expiries::Expiries;
 pub use joining::BayRefusal;
@@ -53,6 +55,7 @@ use std::collections::{BTreeMap, VecDeque};
 use walk::Walks;
 use zone::device::{Command, Completion, Op as DeviceOp, Status, Token};
 use zone::drives::DriveCommand;
+pub use zones::{Zone, ZoneUse, Zones};
 
 /// What a shard asks for.
 #[derive(Debug, Default)]
@@ -141,8 +144,8 @@ struct Clocks {
 #[derive(Default)]
 struct Desk {
     operations: Slab<Operation>,
-    /// Operations by key; the first of each is under way.
-    queues: BTreeMap<FullKey, VecDeque<u32>>,
+    /// The first operation of each key, by the hash of the key: it is under way.
+    firsts: Chains,
     /// Operations that can go on.
     ready: VecDeque<u32>,
     /// Stores that wait for room in the buffers.
@@ -242,8 +245,8 @@ impl Shard {
 
     /// True while zones wait to be reset.
     fn waits_for_resets(&self) -> bool {
-        let waits = |zone: &Zone| matches!(zone.used, ZoneUse::Draining | ZoneUse::Resetting);
-        self.drives.iter().filter(|drive| drive.up).any(|drive| drive.zones.iter().any(waits))
+        let waits = |zones: &Zones| zones.count(ZoneUse::Draining) + zones.count(ZoneUse::Resetting) > 0;
+        self.drives.iter().any(|drive| drive.up && waits(&drive.zones))
     }
 
     /// Accepts a request.
@@ -344,7 +347,7 @@ impl Shard {
     #[must_use]
     pub fn objects(&self, namespace: Namespace) -> u64 {
         let place = usize::from(namespace.0) % NAMESPACES;
-        let zones = self.drives.iter().filter(|drive| drive.up).flat_map(|drive| &drive.zones);
+        let zones = self.drives.iter().filter(|drive| drive.up).flat_map(|drive| drive.zones.iter());
         let flash: u64 = zones.map(|zone| u64::from(zone.live[place])).sum();
         flash + self.buffer.objects(namespace)
     }
@@ -410,11 +413,7 @@ impl Shard {
 
     /// Place of a page: drive, zone and block.
     fn locate(&self, page: PageNumber) -> (usize, ZoneIndex, u32) {
-        let drive =
-            self.drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
-        let rest = page.0 - self.drives[drive].base;
-        let capacity = self.drives[drive].capacity;
-        (drive, ZoneIndex(rest / capacity), rest % capacity)
+        locate(&self.drives, page)
     }
 
     fn life(&self, drive: usize, zone: ZoneIndex) -> Life {
@@ -433,6 +432,14 @@ impl Shard {
     fn take_frame(&mut self) -> Frame {
         self.frames.pop().unwrap_or_else(Frame::zeroed)
     }
+}
+
+/// Place of a page: drive, zone and block.
+fn locate(drives: &[Drive], page: PageNumber) -> (usize, ZoneIndex, u32) {
+    let drive = drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
+    let rest = page.0 - drives[drive].base;
+    let capacity = drives[drive].capacity;
+    (drive, ZoneIndex(rest / capacity), rest % capacity)
 }
 
 fn command(drive: usize, zone: ZoneIndex, token: Token, op: DeviceOp) -> DriveCommand {

@@ -171,11 +171,11 @@ impl CacheVolume {
         let (mut zones, mut namespaces) = (ZoneCounts::default(), self.namespaces());
         let (mut flash_bytes, mut expired_bytes) = (0, 0);
         for drive in self.shard.drives().iter().filter(|drive| drive.up) {
-            zones.free += drive.count(|used| used == ZoneUse::Free);
-            zones.open += drive.count(|used| used == ZoneUse::Open);
-            zones.full += drive.count(|used| used == ZoneUse::Full);
-            zones.journal += drive.count(|used| used == ZoneUse::Journal);
-            zones.leaving += drive.count(ZoneUse::is_leaving);
+            zones.free += drive.zones.count(ZoneUse::Free);
+            zones.open += drive.zones.count(ZoneUse::Open);
+            zones.full += drive.zones.count(ZoneUse::Full);
+            zones.journal += drive.zones.count(ZoneUse::Journal);
+            zones.leaving += drive.zones.leaving();
             for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
                 zones.main += usize::from(zone.is_main());
                 for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {

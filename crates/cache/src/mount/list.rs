@@ -28,7 +28,7 @@ pub fn list(
     let options = survey.options();
     let (recovered, _) = survey.recover(wall, options);
     for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| drive.up) {
-        for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones).filter(|(_, own)| own.is_readable()) {
+        for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()).filter(|(_, own)| own.is_readable()) {
             let member = u8::try_from(place).expect("at most 32 members");
             let cache = recovered.identity.cache;
             let life = Life { cache, member, zone, birth: own.birth, stream: own.stream };

@@ -11,7 +11,7 @@ use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{FullKey, Shape};
 use crate::policy::Stream;
 use crate::request::WallMillis;
-use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse};
+use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse, Zones};
 use crate::share::Shares;
 use base::frame::Frame;
 use base::time::Instant;
@@ -411,7 +411,9 @@ impl DriveScan {
                 }
             };
             let ZoneScan { birth, stream, end, expiries, .. } = *scan;
-            zones.push(Zone { birth, stream, end, expiries, ..Zone::new(used) });
+            let mut zone = Zone::new(used);
+            (zone.birth, zone.stream, zone.end, zone.expiries) = (birth, stream, end, expiries);
+            zones.push(zone);
         }
         journals.sort_by_key(|(birth, _, _)| *birth);
         let is_open = journals.last().is_some_and(|(_, _, takes_more)| *takes_more);
@@ -422,7 +424,7 @@ impl DriveScan {
             ..Journal::default()
         };
         let zones_lost = self.zones_lost;
-        Drive { zones, open, journal, log, zones_lost, ..empty }
+        Drive { zones: Zones::new(zones), open, journal, log, zones_lost, ..empty }
     }
 
     /// Says what a check found.

@@ -4,11 +4,12 @@ use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::PageNumber;
 use crate::policy::Stream;
 use crate::request::{Namespace, Object};
+use base::chains::Chains;
 use base::frame::Frame;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Longest time that an object waits for its page to be full.
 pub const PAGE_WAIT: Nanos = Nanos::from_micros(10_000);
@@ -83,32 +84,26 @@ pub struct Buffer {
     held_bytes: u64,
     /// What is held, in the order in which it came.
     held: BTreeMap<u64, u32>,
-    /// The same, by ident.
-    held_of: BTreeSet<(Ident, u32)>,
     /// Count of what was ever held.
     held_ever: u64,
-    /// Newest versions, by key.
-    newest: BTreeMap<FullKey, u32>,
-    /// Records in flight: what they may be of, and the drive.
-    flying: BTreeMap<(Ident, u32), usize>,
+    /// Newest versions and what is in flight, by ident.
+    by_ident: Chains,
     /// Records that are written anew, by the zone they lie in.
     reinserting: BTreeMap<(usize, ZoneIndex), usize>,
     objects: [u64; 16],
 }
 
-/// Bytes of a record beside those of its key and its value: itself, its places in four trees, which are half full at the
-/// least, and what three allocations waste.
+/// Bytes of a record beside those of its key and its value: itself, its places in the chains, in a queue and in a tree that is half
+/// full at the least, and what two allocations waste.
 const RECORD_BYTES: usize = size_of::<Option<Record>>()
-    + 2 * size_of::<(FullKey, u32)>()
-    + 2 * size_of::<((Ident, u32), usize)>()
+    + Chains::SLOT_BYTES
     + 2 * size_of::<(u64, u32)>()
-    + 2 * size_of::<(Ident, u32)>()
     + 2 * size_of::<u32>()
-    + 3 * 16;
+    + 2 * 16;
 
-/// Bytes of memory that a record takes: its key stands in it twice.
+/// Bytes of memory that a record takes.
 pub fn weight(key_bytes: usize, value_bytes: usize) -> usize {
-    RECORD_BYTES + 2 * key_bytes + value_bytes
+    RECORD_BYTES + key_bytes + value_bytes
 }
 
 impl Record {
@@ -145,8 +140,8 @@ impl Buffer {
     }
 
     /// True of a key whose newest version is held in memory alone.
-    pub fn is_held(&self, key: &FullKey) -> bool {
-        self.newest.get(key).is_some_and(|number| self.records.get(*number).held.is_some())
+    pub fn is_held(&self, ident: Ident, key: &FullKey) -> bool {
+        self.find(ident, key).is_some_and(|number| self.records.get(number).held.is_some())
     }
 
     /// Bytes of what is written anew.
@@ -179,27 +174,35 @@ impl Buffer {
         self.filling[stream.place()].first_at.map(|first| first + PAGE_WAIT)
     }
 
+    /// Records of an ident: newest versions and what is in flight.
+    fn numbers(&self, ident: Ident) -> impl Iterator<Item = u32> + '_ {
+        let of_hash = self.by_ident.slots(ident.hash());
+        of_hash.filter(move |number| self.records.get(*number).ident == ident)
+    }
+
+    fn find(&self, ident: Ident, key: &FullKey) -> Option<u32> {
+        let is_newest = |record: &Record| record.alive && record.key == *key;
+        self.numbers(ident).find(|number| is_newest(self.records.get(*number)))
+    }
+
     /// Newest version of a key.
-    pub fn get(&self, key: &FullKey) -> Option<&Object> {
-        self.newest.get(key).map(|number| &self.records.get(*number).object)
+    pub fn get(&self, ident: Ident, key: &FullKey) -> Option<&Object> {
+        self.find(ident, key).map(|number| &self.records.get(number).object)
     }
 
     /// Newest versions of all keys that are here.
     pub fn newest(&self) -> impl Iterator<Item = &Record> {
-        self.newest.values().map(|number| self.records.get(*number))
+        self.records.iter().filter(|record| record.alive)
     }
 
     /// Newest versions on their way to flash.
     pub fn on_their_way(&self) -> impl Iterator<Item = &Record> {
-        let filling = self.filling.iter().flat_map(|filling| filling.records.iter());
-        let numbers = filling.chain(self.flying.keys().map(|(_, number)| number));
-        numbers.map(|number| self.records.get(*number)).filter(|record| record.alive)
+        self.newest().filter(|record| record.held.is_none())
     }
 
     /// Newest versions of an ident that are held in memory alone.
     pub fn held_of(&self, ident: Ident) -> impl Iterator<Item = &Record> {
-        let found = self.held_of.range((ident, 0)..=(ident, u32::MAX));
-        found.map(|(_, number)| self.records.get(*number))
+        self.numbers(ident).map(|number| self.records.get(number)).filter(|record| record.held.is_some())
     }
 
     /// Takes a new version of a key, which has none here, for flash.
@@ -213,10 +216,8 @@ impl Buffer {
         assert!(record.again.is_none(), "what is on flash is not held");
         self.held_ever += 1;
         self.held_bytes += record.weight();
-        let ident = record.ident;
         let number = self.take_in(Record { held: Some(self.held_ever), ..record });
         self.held.insert(self.held_ever, number);
-        self.held_of.insert((ident, number));
     }
 
     fn take_in(&mut self, record: Record) -> u32 {
@@ -230,10 +231,10 @@ impl Buffer {
             }
             None => self.objects[usize::from(record.key.namespace().0)] += 1,
         }
-        let key = record.key.clone();
+        assert!(self.find(record.ident, &record.key).is_none(), "the older version was dropped");
+        let hash = record.ident.hash();
         let number = self.records.insert(record);
-        let before = self.newest.insert(key, number);
-        assert!(before.is_none(), "the older version was dropped");
+        self.by_ident.insert(hash, number);
         number
     }
 
@@ -247,12 +248,11 @@ impl Buffer {
     }
 
     /// What is held of a key goes to flash.
-    pub fn release(&mut self, now: Instant, key: &FullKey) {
-        let number = *self.newest.get(key).expect("it is held");
+    pub fn release(&mut self, now: Instant, ident: Ident, key: &FullKey) {
+        let number = self.find(ident, key).expect("it is held");
         let record = self.records.get_mut(number);
         let order = record.held.take().expect("it is held");
         self.held_bytes -= record.weight();
-        self.held_of.remove(&(record.ident, number));
         self.held.remove(&order);
         self.enqueue(now, number);
     }
@@ -261,28 +261,39 @@ impl Buffer {
     pub fn forget_oldest(&mut self) -> Option<Record> {
         let (_, number) = self.held.pop_first()?;
         let record = self.take_out(number);
-        self.newest.remove(&record.key);
+        self.by_ident.remove(record.ident.hash(), number);
         self.objects[usize::from(record.key.namespace().0)] -= 1;
         Some(record)
     }
 
     /// The newest version of a key is none any more.
-    pub fn drop_newest(&mut self, key: &FullKey) {
-        if let Some(number) = self.newest.remove(key) {
-            let record = self.records.get_mut(number);
-            record.alive = false;
-            self.objects[usize::from(key.namespace().0)] -= u64::from(record.again.is_none());
-            if let Some(order) = record.held {
-                self.held.remove(&order);
-                self.take_out(number);
-            }
-        }
+    pub fn drop_newest(&mut self, ident: Ident, key: &FullKey) {
+        self.find(ident, key).into_iter().for_each(|number| self.kill(number));
     }
 
     /// All newest versions of namespaces that are chosen are none any more.
     pub fn drop_all(&mut self, chosen: impl Fn(Namespace) -> bool) {
-        let keys: Vec<FullKey> = self.newest.keys().filter(|key| chosen(key.namespace())).cloned().collect();
-        keys.iter().for_each(|key| self.drop_newest(key));
+        let goes = |record: &Record| record.alive && chosen(record.key.namespace());
+        let chosen = self.records.numbered().filter(|(_, record)| goes(record));
+        let numbers: Vec<u32> = chosen.map(|(number, _)| number).collect();
+        numbers.into_iter().for_each(|number| self.kill(number));
+    }
+
+    /// A newest version is none any more. In flight it goes on: flash may hold it.
+    fn kill(&mut self, number: u32) {
+        let record = self.records.get_mut(number);
+        assert!(record.alive, "only newest versions are superseded");
+        record.alive = false;
+        let (held, is_flying) = (record.held, record.page.is_some());
+        let (ident, namespace) = (record.ident, record.key.namespace());
+        self.objects[usize::from(namespace.0)] -= u64::from(record.again.is_none());
+        if !is_flying {
+            self.by_ident.remove(ident.hash(), number);
+        }
+        if let Some(order) = held {
+            self.held.remove(&order);
+            self.take_out(number);
+        }
     }
 
     /// The next record that waits for a page; superseded ones are left out of pages.
@@ -305,7 +316,6 @@ impl Buffer {
         self.bytes -= record.weight();
         if record.held.is_some() {
             self.held_bytes -= record.weight();
-            self.held_of.remove(&(record.ident, number));
         }
         if let Some(Again { drive, zone, .. }) = record.again {
             self.again_bytes -= record.weight();
@@ -318,15 +328,14 @@ impl Buffer {
         record
     }
 
-    /// The next record leaves for a page of a drive.
-    pub fn launch(&mut self, stream: Stream, drive: usize, page: PageNumber) -> u32 {
+    /// The next record leaves for a page.
+    pub fn launch(&mut self, stream: Stream, page: PageNumber) -> u32 {
         let filling = &mut self.filling[stream.place()];
         let number = filling.records.pop_front().expect("the caller looked at it");
         let record = self.records.get_mut(number);
         assert!(record.alive && record.page.is_none());
         record.page = Some(page);
         filling.bytes -= record.page_bytes();
-        self.flying.insert((record.ident, number), drive);
         number
     }
 
@@ -354,17 +363,16 @@ impl Buffer {
     /// A record in flight has landed, or is lost.
     pub fn land(&mut self, number: u32) -> Record {
         let record = self.take_out(number);
-        let was_flying = self.flying.remove(&(record.ident, number));
-        assert!(was_flying.is_some(), "only what is in flight lands");
+        assert!(record.page.is_some(), "only what is in flight lands");
+        self.by_ident.remove(record.ident.hash(), number);
         if record.alive {
-            self.newest.remove(&record.key);
             self.objects[usize::from(record.key.namespace().0)] -= u64::from(record.again.is_none());
         }
         record
     }
 
-    /// Drives on their way to which something of an ident is.
-    pub fn flying(&self, ident: Ident) -> impl Iterator<Item = usize> + '_ {
-        self.flying.range((ident, 0)..=(ident, u32::MAX)).map(|(_, drive)| *drive)
+    /// Pages on their way to which something of an ident is.
+    pub fn flying(&self, ident: Ident) -> impl Iterator<Item = PageNumber> + '_ {
+        self.numbers(ident).filter_map(|number| self.records.get(number).page)
     }
 }

@@ -78,7 +78,7 @@ impl Drive {
         let dense = entries.div_ceil(ENTRIES_MAX as u64);
         let has_room = (dense + 1) * 2 <= u64::from(self.journal_room());
         let is_sparse = dense * SPARSE <= blocks;
-        (self.is_journal_short() && oldest.last >= self.horizon() && is_sparse && has_room)
+        (self.is_journal_short() && oldest.last >= self.zones.horizon() && is_sparse && has_room)
             .then_some(oldest.zone)
     }
 
@@ -141,7 +141,7 @@ impl Shard {
         let Completion { status, zone, offset, frames, .. } = completion;
         let life = self.life(drive, zone);
         let own = &mut self.drives[drive];
-        let horizon = own.horizon();
+        let horizon = own.zones.horizon();
         // A drive that fails carries nothing any more.
         if let Some(carry) = &mut own.journal.carry {
             assert!(

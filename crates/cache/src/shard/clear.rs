@@ -123,7 +123,7 @@ impl Shard {
 
     fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
         if outcome == Outcome::Cleared && !matches!(clear.plan, Plan::Is(_)) {
-            for zone in self.drives.iter_mut().flat_map(|drive| &mut drive.zones) {
+            for zone in self.drives.iter_mut().flat_map(|drive| drive.zones.iter_mut()) {
                 for (_, live) in (0..).map(Namespace).zip(&mut zone.live).filter(|(own, _)| clear.is_of(*own))
                 {
                     *live = 0;

@@ -2,10 +2,10 @@
 
 use super::buffer::Batch;
 use super::carrying::Carry;
-use super::expiries::Expiries;
 use super::reinsertion::Collection;
+use super::zones::{Zone, ZoneUse, Zones};
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
-use crate::format::{NAMESPACES, SUPERBLOCK_ZONES};
+use crate::format::SUPERBLOCK_ZONES;
 use crate::policy::{Candidate, Stream};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
@@ -18,99 +18,6 @@ use crate::share::{OwnShare, Shares};
 
 /// A drive has so many zones for each that is open beside the young one.
 const ZONES_FOR_OPEN_ONE: u32 = 5;
-
-/// What a zone is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ZoneUse {
-    /// The superblock log, or a zone that the drive has given up.
-    Kept,
-    /// Nothing; it is empty.
-    Free,
-    /// Pages, with room for more.
-    Open,
-    /// Pages.
-    Full,
-    /// A victim of which objects are written anew before it is drained.
-    Collecting,
-    /// A victim whose readers and writers end.
-    Draining,
-    /// A victim that is being reset.
-    Resetting,
-    /// Empty; slots may still name it.
-    Sweeping,
-    /// Journal blocks.
-    Journal,
-}
-
-impl ZoneUse {
-    /// True of victims, until they are free.
-    #[must_use]
-    pub fn is_leaving(self) -> bool {
-        matches!(self, ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping)
-    }
-}
-
-/// A zone.
-#[derive(Clone, Copy, Debug)]
-pub struct Zone {
-    /// What it is used for.
-    pub used: ZoneUse,
-    /// Sequence at which this life of it began.
-    pub birth: u64,
-    /// Stream of its blocks, as it stands on the media.
-    pub stream: u8,
-    /// Next block to write.
-    pub end: u32,
-    /// Reads under way.
-    pub readers: u32,
-    /// Objects that it holds, by namespace.
-    pub live: [u32; NAMESPACES],
-    /// Hits of its objects since its life began, or eviction spared it.
-    pub hits: u64,
-    /// Sequence at the last hit.
-    pub last_hit: u64,
-    /// When its records expire.
-    pub expiries: Expiries,
-}
-
-impl Zone {
-    /// A zone that holds nothing.
-    #[must_use]
-    pub fn new(used: ZoneUse) -> Zone {
-        let (live, expiries) = ([0; NAMESPACES], Expiries::new(0));
-        Zone { used, birth: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0, expiries }
-    }
-
-    /// True when its pages can be read.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        matches!(self.used, ZoneUse::Open | ZoneUse::Full | ZoneUse::Collecting)
-    }
-
-    /// True when it has pages, and does not go yet.
-    #[must_use]
-    pub fn stays(&self) -> bool {
-        matches!(self.used, ZoneUse::Open | ZoneUse::Full)
-    }
-
-    /// True when it holds what was hot when other zones went.
-    #[must_use]
-    pub fn is_main(&self) -> bool {
-        self.is_readable() && self.stream == Stream::Main.code()
-    }
-
-    /// Objects that it holds, of all namespaces.
-    #[must_use]
-    pub fn objects(&self) -> u64 {
-        self.live.iter().map(|live| u64::from(*live)).sum()
-    }
-
-    /// True when bytes of objects are, or may be, on its media.
-    #[must_use]
-    pub fn holds_data(&self) -> bool {
-        self.is_readable() || matches!(self.used, ZoneUse::Draining | ZoneUse::Resetting)
-    }
-}
 
 /// A zone of the journal.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +127,7 @@ pub struct Drive {
     /// Pages of its place.
     pub span: u32,
     /// Its zones.
-    pub zones: Vec<Zone>,
+    pub zones: Zones,
     /// The zones that take pages, by stream.
     pub open: [Option<ZoneIndex>; Stream::PLACES],
     /// Zones of namespaces for themselves.
@@ -257,7 +164,7 @@ impl Drive {
             capacity: 1,
             base,
             span,
-            zones: vec![Zone::new(ZoneUse::Kept)],
+            zones: Zones::new(vec![Zone::new(ZoneUse::Kept)]),
             open: [None; Stream::PLACES],
             shares: Vec::new(),
             others_max: 0,
@@ -282,7 +189,7 @@ impl Drive {
             volatile: geometry.volatile_cache,
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
-            zones: (0..geometry.zones).map(|zone| Zone::new(used(zone))).collect(),
+            zones: Zones::new((0..geometry.zones).map(|zone| Zone::new(used(zone))).collect()),
             others_max: others_max(geometry, shares.len()),
             shares,
             ..Drive::absent(base, span)
@@ -293,19 +200,13 @@ impl Drive {
     /// ever find a zone, and who stores would wait for ever.
     #[must_use]
     pub fn is_worn_out(&self) -> bool {
-        self.up && self.count(|used| used != ZoneUse::Kept) <= self.journal_max()
+        self.up && self.zones.len() - self.zones.count(ZoneUse::Kept) <= self.journal_max()
     }
 
     /// Zones that are empty and swept.
     #[must_use]
     pub fn free_zones(&self) -> usize {
-        self.count(|used| used == ZoneUse::Free)
-    }
-
-    /// Zones by use.
-    #[must_use]
-    pub fn count(&self, wanted: impl Fn(ZoneUse) -> bool) -> usize {
-        self.zones.iter().filter(|zone| wanted(zone.used)).count()
+        self.zones.count(ZoneUse::Free)
     }
 
     /// Most zones of the journal: a 64th of the drive, and two at least.
@@ -329,7 +230,7 @@ impl Drive {
     /// Full zones of some streams, oldest first, as policies see them.
     #[must_use]
     pub fn candidates(&self, chosen: impl Fn(Stream) -> bool) -> Vec<Candidate> {
-        let full = (0..).zip(&self.zones).filter(|(_, zone)| zone.used == ZoneUse::Full);
+        let full = (0..).zip(self.zones.iter()).filter(|(_, zone)| zone.used() == ZoneUse::Full);
         let candidate = |(index, zone): (u32, &Zone)| Candidate {
             zone: ZoneIndex(index),
             birth: zone.birth,
@@ -386,9 +287,8 @@ impl Drive {
 
     /// A zone has as many pages as it will have.
     pub fn fill_up(&mut self, zone: ZoneIndex) {
-        let found = &mut self.zones[zone.index()];
-        assert!(found.used == ZoneUse::Open, "open zones become full");
-        found.used = ZoneUse::Full;
+        self.zones.turn(zone, ZoneUse::Full);
+        let found = &self.zones[zone.index()];
         self.over_at = found.expiries.last().map_or(self.over_at, |last| self.over_at.min(last));
         self.close(zone);
     }
@@ -416,29 +316,22 @@ impl Drive {
     /// Time before which no full zone expires.
     #[must_use]
     pub fn next_over(&self) -> WallMillis {
-        let full = self.zones.iter().filter(|zone| zone.used == ZoneUse::Full);
+        let full = self.zones.iter().filter(|zone| zone.used() == ZoneUse::Full);
         full.filter_map(|zone| zone.expiries.last()).min().unwrap_or(WallMillis(u64::MAX))
     }
 
     /// The first free zone.
     #[must_use]
     pub fn find_free(&self) -> Option<ZoneIndex> {
-        let found = self.zones.iter().position(|zone| zone.used == ZoneUse::Free)?;
+        let found = self.zones.iter().position(|zone| zone.used() == ZoneUse::Free)?;
         Some(ZoneIndex(u32::try_from(found).expect("a u32 of zones")))
     }
 
     /// Zone of data that was born first, among those chosen.
     #[must_use]
     pub fn oldest(&self, chosen: impl Fn(&Zone) -> bool) -> Option<ZoneIndex> {
-        let zones = (0..).zip(&self.zones).filter(|(_, zone)| chosen(zone));
+        let zones = (0..).zip(self.zones.iter()).filter(|(_, zone)| chosen(zone));
         zones.min_by_key(|(_, zone)| zone.birth).map(|(index, _)| ZoneIndex(index))
-    }
-
-    /// Birth of the oldest zone that holds data.
-    #[must_use]
-    pub fn horizon(&self) -> u64 {
-        let births = self.zones.iter().filter(|zone| zone.holds_data()).map(|zone| zone.birth);
-        births.min().unwrap_or(u64::MAX)
     }
 }
 

@@ -5,7 +5,8 @@
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
 //! record but the reset itself (ADR 40).
 
-use super::drive::{JournalEntries, JournalZone, Zone, ZoneUse};
+use super::drive::{Drive, JournalEntries, JournalZone};
+use super::zones::{Zone, ZoneUse};
 use super::{Effects, Purpose, Shard, command};
 use crate::ghost::Ghost;
 use crate::hash::Ident;
@@ -69,12 +70,19 @@ impl Shard {
         self.pick_expired(drive);
         self.pick_of_shares(drive);
         self.pick_victims(drive);
-        for zone in (0..).map(ZoneIndex).take(self.drives[drive].zones.len()) {
+        for zone in self.draining(drive) {
             if self.is_drained(drive, zone) {
-                self.drives[drive].zones[zone.index()].used = ZoneUse::Resetting;
+                self.drives[drive].zones.turn(zone, ZoneUse::Resetting);
                 effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
             }
         }
+    }
+
+    /// Zones of a drive, if some are victims that are used no more than by those who began before.
+    fn draining(&self, drive: usize) -> impl Iterator<Item = ZoneIndex> + use<> {
+        let zones = &self.drives[drive].zones;
+        let count = if zones.count(ZoneUse::Draining) > 0 { zones.len() } else { 0 };
+        (0..).map(ZoneIndex).take(count)
     }
 
     /// True of a victim that nobody uses any more.
@@ -82,7 +90,7 @@ impl Shard {
         let own = &self.drives[drive];
         let found = &own.zones[zone.index()];
         let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
-        if found.used != ZoneUse::Draining || found.readers > 0 || is_written {
+        if found.used() != ZoneUse::Draining || found.readers > 0 || is_written {
             return false;
         }
         // What is written anew lands before its first copy goes, unless it waits for the room.
@@ -93,8 +101,7 @@ impl Shard {
     /// True when a victim of a drive can be reset: a copy for which it waited was superseded and left the buffers, say, which
     /// no completion tells.
     pub(super) fn may_reset(&self, drive: usize) -> bool {
-        let mut zones = (0..).map(ZoneIndex).take(self.drives[drive].zones.len());
-        self.drives[drive].up && zones.any(|zone| self.is_drained(drive, zone))
+        self.drives[drive].up && self.draining(drive).any(|zone| self.is_drained(drive, zone))
     }
 
     /// Picks a zone in which everything has expired: it goes at once, and nothing of it is read. Its journal has told the time before, and
@@ -102,15 +109,15 @@ impl Shard {
     fn pick_expired(&mut self, drive: usize) {
         let (wall, own) = (self.clocks.wall, &mut self.drives[drive]);
         own.journal.wants_time = false;
-        let goes = |used| matches!(used, ZoneUse::Draining | ZoneUse::Resetting);
-        if own.over_at > wall || own.count(goes) > 0 {
+        let going = own.zones.count(ZoneUse::Draining) + own.zones.count(ZoneUse::Resetting);
+        if own.over_at > wall || going > 0 {
             return;
         }
         let told = own.journal.told;
-        let is_over = |zone: &Zone| zone.used == ZoneUse::Full && zone.expiries.are_over(wall);
+        let is_over = |zone: &Zone| zone.used() == ZoneUse::Full && zone.expiries.are_over(wall);
         let is_told = |zone: &Zone| zone.expiries.are_over(told.wall) && zone.birth < told.sequence;
         if let Some(zone) = own.oldest(|zone| is_over(zone) && is_told(zone)) {
-            own.zones[zone.index()].used = ZoneUse::Draining;
+            own.zones.turn(zone, ZoneUse::Draining);
             self.counters.zones_expired += 1;
         } else if own.oldest(is_over).is_some() {
             // Who waits for the journal needs what is left of it.
@@ -147,7 +154,7 @@ impl Shard {
             if own.collection.is_some() && own.has_time() && open.is_some() {
                 continue;
             }
-            let is_dead = |zone: &Zone| zone.used == ZoneUse::Full && zone.objects() == 0;
+            let is_dead = |zone: &Zone| zone.used() == ZoneUse::Full && zone.objects() == 0;
             if let Some(dead) = own.oldest(|zone| zone.stream == stream.code() && is_dead(zone)) {
                 self.let_go(drive, dead);
                 continue;
@@ -162,8 +169,8 @@ impl Shard {
 
     fn pick_victims(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
-        let coming = own.free_zones() + own.count(ZoneUse::is_leaving);
-        let is_going = own.count(ZoneUse::is_leaving) > 0;
+        let leaving = own.zones.leaving();
+        let (coming, is_going) = (own.free_zones() + leaving, leaving > 0);
         let wants_room = coming < FREE_WANTED + own.journal_share();
         if wants_room || !is_going && self.is_crowded() {
             self.pick_for_room(drive);
@@ -172,11 +179,10 @@ impl Shard {
         // The journal is at its bound: the zone that holds its horizon goes first.
         let is_short = own.is_journal_short();
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
-        let is_going =
-            own.count(|used| used == ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
+        let is_going = own.zones.count(ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
         let is_carried = |zone: &JournalZone| zone.entries == JournalEntries::Carried;
         let carries = own.journal.carry.is_some() || own.journal.zones.front().is_some_and(is_carried);
-        if is_short && own.horizon() <= oldest_last && !is_going && !carries {
+        if is_short && own.zones.horizon() <= oldest_last && !is_going && !carries {
             let holds_it = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last);
             holds_it.into_iter().for_each(|zone| self.let_go(drive, zone));
         }
@@ -185,7 +191,7 @@ impl Shard {
     /// Picks a victim to make room: one with nothing alive, or the choice of the policy.
     fn pick_for_room(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
-        if let Some(dead) = own.oldest(|zone| zone.used == ZoneUse::Full && zone.objects() == 0) {
+        if let Some(dead) = own.oldest(|zone| zone.used() == ZoneUse::Full && zone.objects() == 0) {
             return self.let_go(drive, dead);
         }
         // One that has expired goes as soon as that is told.
@@ -230,15 +236,14 @@ impl Shard {
         let found = &mut own.zones[zone.index()];
         assert!(found.is_readable(), "only zones of data are evicted");
         // One that is collected already was counted when that began.
-        let is_new = u64::from(found.used != ZoneUse::Collecting);
+        let is_new = u64::from(found.used() != ZoneUse::Collecting);
         self.counters.zones_evicted += is_new;
         if let Some(Stream::Share(namespace)) = Stream::from_code(found.stream) {
             self.counters.of_mut(namespace).zones_evicted += is_new;
         }
-        let has_hits = found.used != ZoneUse::Collecting && found.hits > 0;
+        let has_hits = found.used() != ZoneUse::Collecting && found.hits > 0;
         let collects = reinserts && has_hits && own.collection.is_none() && own.has_time();
-        let found = &mut own.zones[zone.index()];
-        found.used = if collects { ZoneUse::Collecting } else { ZoneUse::Draining };
+        own.zones.turn(zone, if collects { ZoneUse::Collecting } else { ZoneUse::Draining });
         own.close(zone);
         if collects {
             self.begin_collection(drive, zone);
@@ -247,7 +252,7 @@ impl Shard {
 
     /// A zone was reset.
     pub(super) fn on_reset(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
-        assert!(self.drives[drive].zones[zone.index()].used == ZoneUse::Resetting);
+        assert!(self.drives[drive].zones[zone.index()].used() == ZoneUse::Resetting);
         if self.drives[drive].volatile {
             let token = Purpose::ResetFlush.token(zone.0);
             effects.commands.push(command(drive, zone, token, DeviceOp::Flush));
@@ -258,22 +263,18 @@ impl Shard {
 
     /// A zone was reset for good: slots that name it go.
     pub(super) fn on_reset_durable(&mut self, drive: usize, zone: ZoneIndex) {
-        let found = &mut self.drives[drive].zones[zone.index()];
-        assert!(found.used == ZoneUse::Resetting && found.readers == 0);
-        let was_journal = found.birth == u64::MAX;
-        *found = match was_journal {
-            true => Zone::new(ZoneUse::Free),
-            // Its stream says whether its objects are remembered.
-            false => Zone { stream: found.stream, ..Zone::new(ZoneUse::Sweeping) },
-        };
+        let zones = &mut self.drives[drive].zones;
+        assert!(zones[zone.index()].readers == 0, "no reset overtakes a reader");
+        zones.end(zone);
     }
 
     /// Goes on with the pass over the index, or begins one.
     pub(super) fn sweep(&mut self) {
         if self.sweep.next.is_none() {
             self.sweep.zones.clear();
-            for (drive, own) in self.drives.iter().enumerate() {
-                let swept = (0..).zip(&own.zones).filter(|(_, zone)| zone.used == ZoneUse::Sweeping);
+            let swept = |own: &Drive| own.zones.count(ZoneUse::Sweeping) > 0;
+            for (drive, own) in self.drives.iter().enumerate().filter(|(_, own)| swept(own)) {
+                let swept = (0..).zip(own.zones.iter()).filter(|(_, zone)| zone.used() == ZoneUse::Sweeping);
                 self.sweep.zones.extend(swept.map(|(index, _)| (drive, ZoneIndex(index))));
             }
             if self.sweep.zones.is_empty() && !self.sweep.lost {
@@ -297,7 +298,7 @@ impl Shard {
         self.sweep.next = self.index.sweep(from, SWEEP_BUCKETS, is_gone);
         if self.sweep.next.is_none() {
             for (drive, zone) in std::mem::take(&mut self.sweep.zones) {
-                self.drives[drive].zones[zone.index()] = Zone::new(ZoneUse::Free);
+                self.drives[drive].zones.free(zone);
             }
         }
     }

@@ -49,20 +49,20 @@ impl Shard {
 
     /// An object was found in buffers. One that is held is worth flash when a client reads it, if there is room on the way.
     pub(super) fn note_buffer_hit(&mut self, number: u32) {
-        let Operation { key, task, .. } = self.desk.operations.get(number);
+        let Operation { key, ident, task, .. } = self.desk.operations.get(number);
         self.counters.of_mut(key.namespace()).hits += 1;
-        if !self.buffer.is_held(key) {
+        if !self.buffer.is_held(*ident, key) {
             self.counters.hits_buffer += 1;
             return;
         }
         self.counters.hits_memory += 1;
-        let object = self.buffer.get(key).expect("it is held");
+        let object = self.buffer.get(*ident, key).expect("it is held");
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let has_room = self.buffer.stored_bytes() < self.options.stored_bytes_full();
         let is_worth_it = matches!(task, Task::Get) && !is_over && has_room && !self.membership.is_frozen();
         if is_worth_it && self.gate.admits(Visit::Again) {
             self.counters.bytes_admitted += (key.plain().len() + object.value.len()) as u64;
-            self.buffer.release(self.clocks.now, key);
+            self.buffer.release(self.clocks.now, *ident, key);
         }
     }
 
@@ -75,7 +75,8 @@ impl Shard {
     /// True of a key whose newest version is in memory alone: for checks.
     #[must_use]
     pub fn is_held(&self, key: &FullKey) -> bool {
-        self.buffer.is_held(key)
+        let (_, ident) = self.hash_of(key);
+        self.buffer.is_held(ident, key)
     }
 
     /// What goes to flash, and what does not.

@@ -4,7 +4,8 @@
 //! whoever writes what it matches waits for it.
 
 use super::carrying::Carry;
-use super::drive::{JournalEntries, JournalZone, PendingEntry, ToldTime, ZoneUse};
+use super::drive::{JournalEntries, JournalZone, PendingEntry, ToldTime};
+use super::zones::ZoneUse;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::{Role, ZoneHeader};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
@@ -108,8 +109,7 @@ impl Shard {
         let Some(zone) = self.drives[drive].find_free() else { return false };
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
-        let found = &mut own.zones[zone.index()];
-        (found.used, found.birth, found.end) = (ZoneUse::Journal, birth, 0);
+        own.zones.begin(zone, ZoneUse::Journal, birth, 0);
         own.journal.zones.push_back(JournalZone { zone, last: birth, entries: JournalEntries::Movable(0) });
         own.journal.is_open = true;
         true
@@ -119,7 +119,7 @@ impl Shard {
     /// gone, or what is needed of them was written again.
     fn reset_journal_zones(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];
-        let horizon = own.horizon();
+        let horizon = own.zones.horizon();
         let keep = usize::from(own.journal.is_open || own.journal.is_busy());
         while own.journal.zones.len() > keep {
             let oldest = own.journal.zones.front().expect("there are more");
@@ -131,8 +131,7 @@ impl Shard {
             // Nothing of it is needed any more.
             own.journal.carry = None;
             own.journal.zones.pop_front();
-            own.zones[zone.index()].used = ZoneUse::Resetting;
-            own.zones[zone.index()].birth = u64::MAX;
+            own.zones.drop_journal(zone);
             effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
         }
     }

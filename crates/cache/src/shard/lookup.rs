@@ -54,16 +54,16 @@ impl Shard {
     /// Looks in buffers, copies and pages; `certain` unless a slot could not be judged before.
     fn look_in(&mut self, number: u32, certain: bool, effects: &mut Effects) {
         let operation = self.desk.operations.get_mut(number);
-        if let Some(object) = self.buffer.get(&operation.key) {
+        if let Some(object) = self.buffer.get(operation.ident, &operation.key) {
             operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
             self.note_buffer_hit(number);
             return self.desk.ready.push_back(number);
         }
-        let (ident, key) = (operation.ident, operation.key.clone());
-        if let Some(object) = self.remember(ident, &key) {
+        let (ident, namespace) = (operation.ident, operation.key.namespace());
+        if let Some(object) = self.remember(number) {
             self.desk.operations.get_mut(number).stage = Stage::Looked { found: Some(object), certain: true };
             self.counters.hits_memory += 1;
-            self.counters.of_mut(key.namespace()).hits += 1;
+            self.counters.of_mut(namespace).hits += 1;
             return self.desk.ready.push_back(number);
         }
         let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
@@ -162,14 +162,14 @@ impl Shard {
 
     /// What was hit on flash before is worth memory, if its slot is still there.
     fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: &Object) {
-        let operation = self.desk.operations.get(number);
-        let (ident, key) = (operation.ident, operation.key.clone());
+        let ident = self.desk.operations.get(number).ident;
         let was_hit = self.index.heat(ident, page) > 0;
         self.index.warm(ident, page);
         self.note_hit(page);
         if was_hit {
             let (drive, zone, _) = self.locate(page);
             let birth = self.drives[drive].zones[zone.index()].birth;
+            let key = self.desk.operations.get(number).key.clone();
             self.keep(Copied { key, ident, object: object.clone(), page, birth });
         }
     }

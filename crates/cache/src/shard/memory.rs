@@ -10,12 +10,13 @@
 //! in the index too, and whatever counts or walks over objects need not know of this.
 
 use super::Shard;
+use super::operation::Operation;
 use crate::hash::{FullKey, Ident};
 use crate::index::PageNumber;
 use crate::request::{Namespace, Object};
 use crate::share::{Share, Shares};
+use base::chains::Chains;
 use base::slab::Slab;
-use std::collections::BTreeSet;
 
 /// Neighbour of the newest and of the oldest entry.
 const NOBODY: u32 = u32::MAX;
@@ -23,13 +24,12 @@ const NOBODY: u32 = u32::MAX;
 const SECOND_CHANCES_MAX: usize = 64;
 /// An object is kept in memory when it takes no more than this part of it.
 const LARGEST_SHARE: u64 = 8;
-/// Bytes of an entry beside those of its key and its value: itself, its place in the tree of idents, which is half full at
-/// the least, and what three allocations waste.
-const ENTRY_BYTES: usize = size_of::<Entry>() + 2 * size_of::<(Ident, u32)>() + 3 * 16;
-/// Bytes of a slot of the slab: it stays when its entry goes.
-const SLOT_BYTES: usize = size_of::<Option<Box<Entry>>>() + size_of::<u32>();
+/// Bytes of an entry beside those of its key and its value: itself, and what three allocations waste.
+const ENTRY_BYTES: usize = size_of::<Entry>() + 3 * 16;
+/// Bytes of a slot of the slab and of the chains: it stays when its entry goes.
+const SLOT_BYTES: usize = size_of::<Option<Box<Entry>>>() + size_of::<u32>() + Chains::SLOT_BYTES;
 // ADR 43 tells it.
-const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 228);
+const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 192);
 
 /// A copy of an object, and where the object lies.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct Entry {
 pub struct Memory {
     /// Boxed, so that their bytes come back.
     entries: Slab<Box<Entry>>,
-    by_ident: BTreeSet<(Ident, u32)>,
+    by_ident: Chains,
     oldest: u32,
     newest: u32,
     weight: u64,
@@ -74,7 +74,7 @@ pub struct Memory {
 
 impl Default for Memory {
     fn default() -> Memory {
-        let (entries, by_ident) = (Slab::default(), BTreeSet::new());
+        let (entries, by_ident) = (Slab::default(), Chains::default());
         Memory { entries, by_ident, oldest: NOBODY, newest: NOBODY, weight: 0 }
     }
 }
@@ -92,11 +92,12 @@ impl Memory {
 
     /// All copies.
     pub fn copies(&self) -> impl Iterator<Item = &Copied> {
-        self.by_ident.iter().map(|(_, number)| &self.entries.get(*number).copied)
+        self.entries.iter().map(|entry| &entry.copied)
     }
 
     fn numbers(&self, ident: Ident) -> impl Iterator<Item = u32> + '_ {
-        self.by_ident.range((ident, 0)..=(ident, u32::MAX)).map(|(_, number)| *number)
+        let of_hash = self.by_ident.slots(ident.hash());
+        of_hash.filter(move |number| self.entries.get(*number).copied.ident == ident)
     }
 
     fn find(&self, ident: Ident, key: &FullKey) -> Option<u32> {
@@ -110,23 +111,26 @@ impl Memory {
     pub fn put(&mut self, copied: Copied) {
         assert!(self.find(copied.ident, &copied.key).is_none(), "a write of a key drops what is here of it");
         self.weight += copied.weight();
-        let ident = copied.ident;
+        let hash = copied.ident.hash();
         let entry = Entry { copied, was_hit: false, older: NOBODY, newer: NOBODY };
         let number = self.entries.insert(Box::new(entry));
-        self.by_ident.insert((ident, number));
+        self.by_ident.insert(hash, number);
         self.link(number);
     }
 
     /// Drops all copies of an ident.
     pub fn drop_ident(&mut self, ident: Ident) {
-        let numbers: Vec<u32> = self.numbers(ident).collect();
-        numbers.into_iter().for_each(|number| self.remove(number));
+        let next = |memory: &Memory| memory.numbers(ident).next();
+        while let Some(number) = next(self) {
+            self.remove(number);
+        }
     }
 
     /// Drops all copies of namespaces that are chosen.
     pub fn drop_all(&mut self, chosen: impl Fn(Namespace) -> bool) {
-        let is_chosen = |number: &u32| chosen(self.entries.get(*number).copied.key.namespace());
-        let numbers: Vec<u32> = self.by_ident.iter().map(|(_, number)| *number).filter(is_chosen).collect();
+        let all = self.entries.numbered();
+        let of_them = all.filter(|(_, entry)| chosen(entry.copied.key.namespace()));
+        let numbers: Vec<u32> = of_them.map(|(number, _)| number).collect();
         numbers.into_iter().for_each(|number| self.remove(number));
     }
 
@@ -152,8 +156,7 @@ impl Memory {
         self.unlink(number);
         let Entry { copied, .. } = *self.entries.remove(number);
         self.weight -= copied.weight();
-        let was_there = self.by_ident.remove(&(copied.ident, number));
-        assert!(was_there, "an entry is found by its ident");
+        self.by_ident.remove(copied.ident.hash(), number);
     }
 
     /// An entry becomes the newest.
@@ -283,12 +286,14 @@ fn part(bytes: u64, percent: u32) -> u64 {
 }
 
 impl Shard {
-    /// The object of a key, when a copy of it is in memory that counts.
-    pub(super) fn remember(&mut self, ident: Ident, key: &FullKey) -> Option<Object> {
-        let memory = self.memory.of(key.namespace());
+    /// The object of an operation's key, when a copy of it is in memory that counts.
+    pub(super) fn remember(&mut self, operation: u32) -> Option<Object> {
+        let Operation { key, ident, .. } = self.desk.operations.get(operation);
+        let (ident, namespace) = (*ident, key.namespace());
+        let memory = self.memory.of(namespace);
         let number = memory.find(ident, key)?;
         let counts = self.counts(&memory.entries.get(number).copied);
-        let memory = self.memory.of_mut(key.namespace());
+        let memory = self.memory.of_mut(namespace);
         if !counts {
             memory.remove(number);
             return None;

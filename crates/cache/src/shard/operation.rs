@@ -3,12 +3,13 @@
 use super::buffer::{Record, weight};
 use super::clear::Clear;
 use super::lookup::Reading;
-use super::{Effects, Shard};
+use super::{Effects, Shard, locate};
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
+use base::pieces::PieceSet;
+use base::random::mix;
 use base::time::Instant;
-use std::collections::BTreeSet;
 
 /// What is to be done with a key.
 pub enum Task {
@@ -56,6 +57,10 @@ pub struct Operation {
     pub stage: Stage,
     /// Entries and superblocks that it waits for.
     pub pending: u32,
+    /// The next operation on its key.
+    next: Option<u32>,
+    /// The last operation on its key, as the first of them knows.
+    last: u32,
 }
 
 impl Shard {
@@ -73,14 +78,24 @@ impl Shard {
         };
         let key = FullKey::new(namespace, &key);
         let (hash, ident) = self.hash_of(&key);
+        let first = self.first_of(hash, &key);
         let stage = Stage::Queued;
-        let operation = Operation { id, key: key.clone(), hash, ident, task, stage, pending: 0 };
+        let operation = Operation { id, key, hash, ident, task, stage, pending: 0, next: None, last: 0 };
         let number = self.desk.operations.insert(operation);
-        let queue = self.desk.queues.entry(key).or_default();
-        queue.push_back(number);
-        if queue.len() == 1 {
-            self.desk.ready.push_back(number);
-        }
+        let desk = &mut self.desk;
+        let Some(first) = first else {
+            desk.operations.get_mut(number).last = number;
+            desk.firsts.insert(mix(hash.bits()), number);
+            return desk.ready.push_back(number);
+        };
+        let last = std::mem::replace(&mut desk.operations.get_mut(first).last, number);
+        desk.operations.get_mut(last).next = Some(number);
+    }
+
+    /// The operation on a key that is under way.
+    fn first_of(&self, hash: KeyHash, key: &FullKey) -> Option<u32> {
+        let mut of_hash = self.desk.firsts.slots(mix(hash.bits()));
+        of_hash.find(|number| self.desk.operations.get(*number).key == *key)
     }
 
     /// Goes on with all operations that can.
@@ -232,19 +247,18 @@ impl Shard {
         let sequence = self.next_sequence();
         let operation = self.desk.operations.get(number);
         let (key, hash, ident) = (operation.key.clone(), operation.hash, operation.ident);
-        self.buffer.drop_newest(&key);
+        self.buffer.drop_newest(ident, &key);
         self.wait_for_entries(number);
-        let mut hidden: BTreeSet<usize> = self.buffer.flying(ident).collect();
-        let pages: Vec<_> = self.index.find(ident).collect();
-        for page in pages {
-            let (drive, zone, _) = self.locate(page);
+        let mut hidden: PieceSet = self.buffer.flying(ident).map(|page| self.locate(page).0).collect();
+        self.index.remove(ident, |page| {
+            let (drive, zone, _) = locate(&self.drives, page);
             hidden.insert(drive);
             let live = &mut self.drives[drive].zones[zone.index()].live[usize::from(key.namespace().0)];
             *live = live.saturating_sub(1);
-        }
-        self.index.remove(ident, |_| true);
+            true
+        });
         self.memory.drop_ident(ident);
-        for drive in hidden {
+        for drive in hidden.iter() {
             // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
             if self.drives[drive].up {
                 self.issue_entry(drive, hash, sequence, Some(number));
@@ -314,12 +328,12 @@ impl Shard {
         let operation = self.desk.operations.remove(number);
         assert!(operation.pending == 0 || self.membership.is_frozen(), "an answer waits for entries");
         effects.replies.push(Reply { id: operation.id, outcome });
-        let queue = self.desk.queues.get_mut(&operation.key).expect("an operation is in its queue");
-        let first = queue.pop_front();
-        assert!(first == Some(number), "operations on a key end in their order");
-        match queue.front() {
-            Some(next) => self.desk.ready.push_back(*next),
-            None => drop(self.desk.queues.remove(&operation.key)),
+        let desk = &mut self.desk;
+        desk.firsts.remove(mix(operation.hash.bits()), number);
+        if let Some(next) = operation.next {
+            desk.operations.get_mut(next).last = operation.last;
+            desk.firsts.insert(mix(operation.hash.bits()), next);
+            desk.ready.push_back(next);
         }
     }
 
@@ -327,8 +341,10 @@ impl Shard {
     pub(super) fn refuse_all(&mut self, effects: &mut Effects) {
         self.entries.clear();
         self.buffer.drop_all(|_| true);
-        let fronts: Vec<u32> = self.desk.queues.values().filter_map(|queue| queue.front().copied()).collect();
-        for number in fronts {
+        let is_waiting = |operation: &Operation| matches!(operation.stage, Stage::Waiting(_));
+        let waiting = self.desk.operations.numbered().filter(|(_, operation)| is_waiting(operation));
+        let numbers: Vec<u32> = waiting.map(|(number, _)| number).collect();
+        for number in numbers {
             let operation = self.desk.operations.get_mut(number);
             if let Stage::Waiting(outcome) = &operation.stage {
                 // Reads miss, writes fail.

@@ -10,7 +10,8 @@
 //! not fit the share of the zone, or the buffers, is not written anew; the hottest comes first.
 
 use super::buffer::{Again, Record};
-use super::drive::{Drive, ZoneUse};
+use super::drive::Drive;
+use super::zones::ZoneUse;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -118,7 +119,7 @@ impl Shard {
     /// Begins to collect a victim.
     pub(super) fn begin_collection(&mut self, drive: usize, zone: ZoneIndex) {
         let own = &mut self.drives[drive];
-        assert!(own.collection.is_none() && own.zones[zone.index()].used == ZoneUse::Collecting);
+        assert!(own.collection.is_none() && own.zones[zone.index()].used() == ZoneUse::Collecting);
         let share = own.capacity as usize * self.options.reinsert_percent.min(100) as usize / 100;
         own.collection = Some(Collection {
             zone,
@@ -134,7 +135,7 @@ impl Shard {
     /// Goes on with the victim that a drive collects.
     pub(super) fn collect(&mut self, drive: usize, now: Instant, effects: &mut Effects) {
         let Some(mut collection) = self.drives[drive].collection.take() else { return };
-        let is_collected = self.drives[drive].zones[collection.zone.index()].used == ZoneUse::Collecting;
+        let is_collected = self.drives[drive].zones[collection.zone.index()].used() == ZoneUse::Collecting;
         if let Some((first, frames)) = collection.arrived.take() {
             if is_collected {
                 self.take_in(drive, &mut collection, (first, &frames), now);
@@ -186,9 +187,9 @@ impl Shard {
     }
 
     fn end_collection(&mut self, drive: usize, zone: ZoneIndex) {
-        let found = &mut self.drives[drive].zones[zone.index()];
-        if found.used == ZoneUse::Collecting {
-            found.used = ZoneUse::Draining;
+        let zones = &mut self.drives[drive].zones;
+        if zones[zone.index()].used() == ZoneUse::Collecting {
+            zones.turn(zone, ZoneUse::Draining);
         }
     }
 
@@ -291,7 +292,7 @@ impl Shard {
         let stream = self.share_of(&key).unwrap_or(Stream::Main);
         let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
         let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
-        let is_written = self.buffer.get(&record.key).is_some();
+        let is_written = self.buffer.get(ident, &record.key).is_some();
         if is_over || is_written || !fits || !collection.quota.takes(heat, size) {
             return;
         }

@@ -1,9 +1,10 @@
 //! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each drive.
 
 use super::buffer::{Batch, Record};
-use super::drive::{Drive, ZoneUse};
+use super::drive::Drive;
 use super::expiries::Expiries;
 use super::memory::Copied;
+use super::zones::ZoneUse;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::Role;
 use crate::format::page::{Packer, PageWriter, Place};
@@ -150,7 +151,7 @@ impl Shard {
             let own = &mut self.drives[drive];
             own.zones[zone.index()].expiries.add(record.object.expires, bytes);
             let number = PageNumber(own.base + zone.0 * own.capacity + page);
-            taken.push((self.buffer.launch(stream, drive, number), place));
+            taken.push((self.buffer.launch(stream, number), place));
             if packer.pages() >= self.options.batch_pages as usize {
                 break;
             }
@@ -283,10 +284,8 @@ impl Shard {
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
         let zone_bytes = u64::from(own.capacity) * BLOCK_BYTES_U64;
-        let found = &mut own.zones[zone.index()];
-        (found.used, found.birth, found.end) = (ZoneUse::Open, birth, 0);
-        found.stream = stream.code();
-        found.expiries = Expiries::new(zone_bytes);
+        own.zones.begin(zone, ZoneUse::Open, birth, stream.code());
+        own.zones[zone.index()].expiries = Expiries::new(zone_bytes);
         own.open[stream.place()] = Some(zone);
         Some(zone)
     }

@@ -108,9 +108,12 @@ impl World {
         for (number, drive) in
             self.mounted().shard().drives().iter().enumerate().filter(|(_, drive)| drive.up)
         {
+            if !drive.zones.are_counted() {
+                return Err(Failure::new(format!("drive {number}: its zones are not as they are counted")));
+            }
             let media = rack.drives[number].media();
-            for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
-                let (found, used) = (media.zone(zone), own.used);
+            for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()) {
+                let (found, used) = (media.zone(zone), own.used());
                 let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
                     // Nobody has asked for it since it was lost.
