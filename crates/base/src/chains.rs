@@ -116,6 +116,45 @@ impl Chains {
     }
 }
 
+/// Values by keys that the caller hashes, for what only grows.
+#[derive(Debug)]
+pub struct ChainMap<K, V> {
+    values: Vec<(K, V)>,
+    chains: Chains,
+}
+
+impl<K, V> Default for ChainMap<K, V> {
+    fn default() -> ChainMap<K, V> {
+        ChainMap { values: Vec::new(), chains: Chains::default() }
+    }
+}
+
+impl<K: Eq, V: Default> ChainMap<K, V> {
+    fn find(&self, hash: u64, key: &K) -> Option<usize> {
+        self.chains.slots(hash).map(|slot| slot as usize).find(|slot| self.values[*slot].0 == *key)
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, hash: u64, key: &K) -> Option<&V> {
+        self.find(hash, key).map(|slot| &self.values[slot].1)
+    }
+
+    /// The value of a key, which has one from now on.
+    ///
+    /// # Panics
+    /// When 2^32 keys have one.
+    pub fn entry(&mut self, hash: u64, key: K) -> &mut V {
+        let slot = self.find(hash, &key).unwrap_or_else(|| {
+            let slot = self.values.len();
+            self.chains.insert(hash, u32::try_from(slot).expect("fewer than 2^32 keys"));
+            self.values.push((key, V::default()));
+            slot
+        });
+        &mut self.values[slot].1
+    }
+}
+
 /// The bits of a hash that are kept.
 fn narrow(hash: u64) -> u32 {
     u32::try_from(hash & u64::from(u32::MAX)).expect("32 bits")
@@ -125,7 +164,7 @@ fn narrow(hash: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::random::{Random, mix};
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     /// A random walk against a set, with hashes that collide in all of their bits, in those that are kept, and hardly ever.
     #[test]
@@ -153,6 +192,21 @@ mod tests {
                 assert_eq!(chains.len(), expected.len());
             }
             assert!(chains.heads.len() <= 700);
+        }
+    }
+
+    #[test]
+    fn a_map_holds_what_a_tree_holds() {
+        for hash_of in [|value| value % 3, mix] {
+            let (mut random, mut map, mut tree) =
+                (Random::from_seed(3), ChainMap::default(), BTreeMap::new());
+            for _ in 0..2_000 {
+                let key = random.below(500);
+                *map.entry(hash_of(key), key) += key + 1;
+                *tree.entry(key).or_insert(0) += key + 1;
+                let other = random.below(500);
+                assert_eq!(map.get(hash_of(other), &other), tree.get(&other));
+            }
         }
     }
 

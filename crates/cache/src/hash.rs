@@ -57,8 +57,15 @@ impl KeyHash {
     /// The hash of a key under a secret.
     #[must_use]
     pub fn of(secret: &[u8; 16], key: &FullKey) -> KeyHash {
+        KeyHash::of_parts(secret, key.namespace(), key.plain())
+    }
+
+    /// The hash of a key of a namespace.
+    #[must_use]
+    pub fn of_parts(secret: &[u8; 16], namespace: Namespace, key: &[u8]) -> KeyHash {
         let mut hasher = SipHasher24::new_with_key(secret);
-        hasher.write(key.bytes());
+        hasher.write(&[namespace.0]);
+        hasher.write(key);
         KeyHash(hasher.finish() & ((1 << HASH_BITS) - 1))
     }
 

@@ -254,7 +254,8 @@ impl Survey {
                 scans.push(None);
                 continue;
             };
-            let mut scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;
+            let mut scan =
+                scan_drive(drives, now, place, geometry, (agreed.newest.cache, &agreed.newest.secret))?;
             if !agreed.believed[place] {
                 // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
                 recovery.drives_emptied += 1;
@@ -380,13 +381,8 @@ fn recover(
         drives.push(scan.drive(base, (geometry, &options.shares), (shape, u64::from(epoch) << 40), log));
         base += pages(geometry);
     }
-    let Decision { index, entries } = decide::decide(
-        (shape, &agreed.newest.secret),
-        &mut drives,
-        scans,
-        &agreed.newest.clears.below,
-        recovery,
-    );
+    let Decision { index, entries } =
+        decide::decide(shape, &mut drives, scans, &agreed.newest.clears.below, recovery);
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,
@@ -429,7 +425,7 @@ pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError
             findings.absent.push(place);
             continue;
         };
-        let scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;
+        let scan = scan_drive(drives, now, place, geometry, (agreed.newest.cache, &agreed.newest.secret))?;
         scan.report(place, &mut findings);
     }
     Ok(findings)

@@ -97,14 +97,17 @@ impl<'a> PageWriter<'a> {
         PageWriter { block }
     }
 
-    /// Begins a record at an offset and returns how many of its bytes the page takes. Records that begin later in the
-    /// same page come after records that lie in it wholly.
-    pub fn begin(&mut self, offset: usize, record: &[u8]) -> usize {
+    /// Begins a record at an offset: head and key, which the page has room for, and as much of its value as it takes. Returns how many
+    /// bytes of the value that is. Records that begin later in the same page come after records that lie in it wholly.
+    pub fn begin(&mut self, offset: usize, front: &[u8], value: &[u8]) -> usize {
         let count = usize::from(u16_at(self.block, BLOCK_BYTES - 2)) + 1;
         let table = ROOM_BYTES - OFFSET_BYTES * count;
         assert!(offset < table, "a record begins before the offsets");
-        let here = record.len().min(table - offset);
-        put(self.block, offset, &record[..here]);
+        let value_at = offset + front.len();
+        assert!(value_at <= table, "head and key lie in one page");
+        let here = value.len().min(table - value_at);
+        put(self.block, offset, front);
+        put(self.block, value_at, &value[..here]);
         put(self.block, table, &u16::try_from(offset).expect("within a page").to_le_bytes());
         put(self.block, BLOCK_BYTES - 2, &u16::try_from(count).expect("within a page").to_le_bytes());
         here

@@ -9,7 +9,7 @@
 use crate::hash::FullKey;
 use crate::request::{Marks, Namespace, Object, WallMillis};
 use base::bytes::{put, u32_at};
-use base::checksum::crc32c;
+use base::checksum::crc32c_of_pieces;
 
 /// Most bytes of a key, without its namespace. Header and key of a record lie in one page.
 pub const KEY_BYTES_MAX: usize = 2048;
@@ -105,24 +105,33 @@ impl RecordHead {
         self.namespace == key.namespace() && self.key(bytes) == Some(key.plain())
     }
 
-    /// The object of a whole record; `None` when its checksum fails.
+    /// Head and key of the record that these bytes begin with, and what they hold of its value.
     ///
     /// # Panics
-    /// When the bytes are not as many as the record's.
+    /// When they do not hold all of the key.
     #[must_use]
-    pub fn object(&self, mut record: Vec<u8>) -> Option<Object> {
-        assert!(record.len() == self.record_bytes());
-        let crc_at = self.head_bytes - 4;
-        if u32_at(&record, crc_at) != self.crc {
-            return None;
-        }
-        put(&mut record, crc_at, &[0; 4]);
-        if crc32c(&record) != self.crc {
-            return None;
-        }
-        record.drain(..self.head_bytes + self.key_bytes);
-        Some(Object { value: record, flags: self.flags, marks: self.marks, expires: self.expires })
+    pub fn split<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        bytes[..bytes.len().min(self.record_bytes())].split_at(self.head_bytes + self.key_bytes)
     }
+
+    /// The object of a record, of which head and key are given, and the value; `None` when its checksum fails.
+    ///
+    /// # Panics
+    /// When they are not as long as the record says.
+    #[must_use]
+    pub fn object(&self, front: &[u8], value: Vec<u8>) -> Option<Object> {
+        assert!(front.len() == self.head_bytes + self.key_bytes && value.len() == self.value_bytes);
+        let crc_at = self.head_bytes - 4;
+        if u32_at(front, crc_at) != self.crc || checksum(front, crc_at, &value) != self.crc {
+            return None;
+        }
+        Some(Object { value, flags: self.flags, marks: self.marks, expires: self.expires })
+    }
+}
+
+/// Checksum of a record, whose own place in the front is taken for zero.
+fn checksum(front: &[u8], crc_at: usize, value: &[u8]) -> u32 {
+    crc32c_of_pieces([&front[..crc_at], &[0; 4], &front[crc_at + 4..], value])
 }
 
 /// Bytes of the record of an object, and those before its value.
@@ -136,14 +145,26 @@ pub fn sizes(key: &FullKey, object: &Object) -> (usize, usize) {
     (head + key.plain().len() + object.value.len(), head + key.plain().len())
 }
 
-/// Writes the record of an object.
+/// The record of an object.
 ///
 /// # Panics
 /// When key or value are longer than a record can be.
 #[must_use]
 pub fn encode(key: &FullKey, object: &Object) -> Vec<u8> {
+    let mut bytes = encode_front(key, object);
+    bytes.extend_from_slice(&object.value);
+    bytes
+}
+
+/// Head and key of the record of an object: what stands before its value.
+///
+/// # Panics
+/// When key or value are longer than a record can be.
+#[must_use]
+pub fn encode_front(key: &FullKey, object: &Object) -> Vec<u8> {
     assert!(key.plain().len() <= KEY_BYTES_MAX && object.value.len() <= VALUE_BYTES_MAX);
-    let mut bytes = Vec::with_capacity(sizes(key, object).0);
+    let (_, front_bytes) = sizes(key, object);
+    let mut bytes = Vec::with_capacity(front_bytes);
     let has_expiry = if object.expires.is_some() { HAS_EXPIRY } else { 0 };
     let has_flags = if object.flags == 0 { 0 } else { HAS_FLAGS };
     let has_marks = if object.marks == Marks::default() { 0 } else { HAS_MARKS };
@@ -159,10 +180,9 @@ pub fn encode(key: &FullKey, object: &Object) -> Vec<u8> {
     let crc_at = bytes.len();
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(key.plain());
-    bytes.extend_from_slice(&object.value);
-    let crc = crc32c(&bytes);
+    let crc = checksum(&bytes, crc_at, &object.value);
     put(&mut bytes, crc_at, &crc.to_le_bytes());
-    assert!(bytes.len() == sizes(key, object).0);
+    assert!(bytes.len() == front_bytes);
     bytes
 }
 

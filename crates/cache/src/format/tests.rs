@@ -172,13 +172,13 @@ fn round_trip(objects: &[(FullKey, Object)]) {
         .collect();
     let mut pages: Vec<Block> = vec![[0; BLOCK_BYTES]; packer.pages()];
     for ((key, object), place) in objects.iter().zip(&places) {
-        let bytes = record::encode(key, object);
-        let mut done = PageWriter::resume(&mut pages[place.page]).begin(place.offset, &bytes);
+        let (front, value) = (record::encode_front(key, object), &object.value);
+        let mut done = PageWriter::resume(&mut pages[place.page]).begin(place.offset, &front, value);
         let mut page = place.page;
-        assert!(done == bytes.len() || bytes.len() > WHOLE_BYTES_MAX);
-        while done < bytes.len() {
+        assert!(done == value.len() || front.len() + value.len() > WHOLE_BYTES_MAX);
+        while done < value.len() {
             page += 1;
-            done += PageWriter::resume(&mut pages[page]).go_on(&bytes[done..]);
+            done += PageWriter::resume(&mut pages[page]).go_on(&value[done..]);
         }
     }
     let mut found = Vec::new();
@@ -186,13 +186,13 @@ fn round_trip(objects: &[(FullKey, Object)]) {
         for start in PageView::parse(page).expect("a page as it was written").records() {
             let head = RecordHead::parse(start).expect("a record's head");
             let key = FullKey::new(head.namespace, head.key(start).expect("a key in the page of its head"));
-            let mut bytes = start[..start.len().min(head.record_bytes())].to_vec();
-            let mut next = number;
-            while bytes.len() < head.record_bytes() {
+            let (front, value) = head.split(start);
+            let (mut value, mut next) = (value.to_vec(), number);
+            while value.len() < head.value_bytes {
                 next += 1;
-                bytes.extend_from_slice(PageView::parse(&pages[next]).expect("a page").lead());
+                value.extend_from_slice(PageView::parse(&pages[next]).expect("a page").lead());
             }
-            found.push((key, head.object(bytes).expect("a whole record")));
+            found.push((key, head.object(front, value).expect("a whole record")));
         }
     }
     let expected: Vec<_> = objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
@@ -251,7 +251,8 @@ proptest! {
                     if let Some(head) = RecordHead::parse(start) {
                         let _ = head.key(start);
                         if head.record_bytes() <= start.len() {
-                            let _ = head.object(start[..head.record_bytes()].to_vec());
+                            let (front, value) = head.split(start);
+                            let _ = head.object(front, value.to_vec());
                         }
                     }
                 }

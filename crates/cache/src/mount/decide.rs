@@ -1,13 +1,14 @@
 //! What counts of all records that were found: journals decide, then sequences.
 
-use super::scan::{Contents, DriveScan};
+use super::scan::{Contents, DriveScan, FoundRecord};
 use crate::format::NAMESPACES;
 use crate::format::journal::Entry;
 use crate::hash::{Ident, KeyHash, Shape};
 use crate::index::{Index, PageNumber};
 use crate::shard::Drive;
 use crate::status::Recovery;
-use std::collections::{BTreeMap, BTreeSet};
+use base::chains::ChainMap;
+use base::random::mix;
 
 /// What recovery makes of the drives.
 pub struct Decision {
@@ -29,34 +30,53 @@ struct Candidate {
 }
 
 /// Entries of the journal of a drive: by what the index told apart then, the highest sequence of each ident.
-type Hides = Vec<(Shape, BTreeMap<Ident, u64>)>;
+type Hides = Vec<(Shape, ChainMap<Ident, u64>)>;
+
+/// Idents of hidden records, by the page in which they lie.
+#[derive(Default)]
+struct Beside(ChainMap<(PageNumber, Ident), ()>);
+
+impl Beside {
+    fn hash(page: PageNumber, ident: Ident) -> u64 {
+        mix(ident.hash() ^ u64::from(page.0))
+    }
+
+    fn note(&mut self, page: PageNumber, ident: Ident) {
+        self.0.entry(Beside::hash(page, ident), (page, ident));
+    }
+
+    fn has(&self, page: PageNumber, ident: Ident) -> bool {
+        self.0.get(Beside::hash(page, ident), &(page, ident)).is_some()
+    }
+}
 
 fn hides_of(scan: &DriveScan) -> Hides {
     let mut hides: Hides = Vec::new();
     for zone in &scan.zones {
         let Contents::Journal { shape, entries, .. } = &zone.contents else { continue };
         let place = hides.iter().position(|(own, _)| own == shape).unwrap_or_else(|| {
-            hides.push((*shape, BTreeMap::new()));
+            hides.push((*shape, ChainMap::default()));
             hides.len() - 1
         });
         for entry in entries {
-            let highest = hides[place].1.entry(shape.ident(entry.hash)).or_insert(0);
+            let ident = shape.ident(entry.hash);
+            let highest = hides[place].1.entry(ident.hash(), ident);
             *highest = (*highest).max(entry.sequence);
         }
     }
     hides
 }
 
-/// Decides, for an index of a shape and hashes under a secret.
+/// Decides, for an index of a shape.
 pub fn decide(
-    (shape, secret): (Shape, &[u8; 16]),
+    shape: Shape,
     drives: &mut [Drive],
     scans: Vec<Option<DriveScan>>,
     cleared: &[u64; NAMESPACES],
     recovery: &mut Recovery,
 ) -> Decision {
     let mut candidates = Vec::new();
-    let mut beside = BTreeSet::new();
+    let mut beside = Beside::default();
     for (drive, scan) in scans.iter().enumerate() {
         let Some(scan) = scan else { continue };
         let hides = hides_of(scan);
@@ -64,18 +84,18 @@ pub fn decide(
             let Contents::Data(records) = &found.contents else { continue };
             for record in records {
                 recovery.records_found += 1;
-                let hash = KeyHash::of(secret, &record.key);
-                let namespace = usize::from(record.key.namespace().0);
-                let sequence = record.sequence;
+                let FoundRecord { hash, namespace, sequence, .. } = *record;
+                let namespace = usize::from(namespace.0);
                 let is_hidden = hides.iter().any(|(shape, idents)| {
-                    idents.get(&shape.ident(hash)).is_some_and(|entry| *entry > sequence)
+                    let ident = shape.ident(hash);
+                    idents.get(ident.hash(), &ident).is_some_and(|entry| *entry > sequence)
                 });
                 let zone_number = u32::try_from(zone).expect("a u32 of zones");
                 let page = drives[drive].base + zone_number * drives[drive].capacity + record.page;
                 let page = PageNumber(page);
                 if is_hidden || sequence < cleared[namespace] {
                     recovery.records_hidden += 1;
-                    beside.insert((page, shape.ident(hash)));
+                    beside.note(page, shape.ident(hash));
                     continue;
                 }
                 candidates.push(Candidate { hash, sequence, drive, page, zone, namespace });
@@ -91,17 +111,18 @@ pub fn decide(
 /// both. That happens when the index tells other keys apart than it did when the entry was written.
 fn place(
     shape: Shape,
-    (candidates, beside): (Vec<Candidate>, BTreeSet<(PageNumber, Ident)>),
+    (candidates, beside): (Vec<Candidate>, Beside),
     drives: &mut [Drive],
     recovery: &mut Recovery,
 ) -> Decision {
-    let mut hidden: BTreeMap<(usize, Ident), u64> = BTreeMap::new();
+    let mut hidden: ChainMap<(usize, Ident), u64> = ChainMap::default();
     let mut entries = Vec::new();
     let mut hide = |found: &Candidate| {
         // One above the record's: what the index cannot tell from it and is newer stays.
         let entry = Entry { hash: found.hash, sequence: found.sequence + 1 };
         entries.push((found.drive, entry));
-        let highest = hidden.entry((found.drive, shape.ident(found.hash))).or_insert(0);
+        let ident = shape.ident(found.hash);
+        let highest = hidden.entry(ident.hash(), (found.drive, ident));
         *highest = (*highest).max(entry.sequence);
     };
     let mut newest: Vec<Candidate> = Vec::with_capacity(candidates.len());
@@ -116,7 +137,7 @@ fn place(
     let mut index = Index::new(shape);
     let mut placed = Vec::with_capacity(newest.len());
     for found in newest {
-        if beside.contains(&(found.page, shape.ident(found.hash))) {
+        if beside.has(found.page, shape.ident(found.hash)) {
             recovery.records_beside += 1;
             hide(&found);
         } else if index.insert(found.hash, found.page).is_ok() {
@@ -128,7 +149,7 @@ fn place(
     }
     for found in placed {
         let ident = shape.ident(found.hash);
-        if hidden.get(&(found.drive, ident)).is_some_and(|entry| *entry > found.sequence) {
+        if hidden.get(ident.hash(), &(found.drive, ident)).is_some_and(|entry| *entry > found.sequence) {
             index.remove(ident, |page| page == found.page);
         } else {
             drives[found.drive].zones[found.zone].live[found.namespace] += 1;

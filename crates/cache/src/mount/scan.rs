@@ -8,9 +8,9 @@ use crate::format::journal::{Entry, JournalBlock};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Life, Stamp};
-use crate::hash::{FullKey, Shape};
+use crate::hash::{KeyHash, Shape};
 use crate::policy::Stream;
-use crate::request::WallMillis;
+use crate::request::{Namespace, WallMillis};
 use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse, Zones};
 use crate::share::Shares;
 use base::frame::Frame;
@@ -20,10 +20,12 @@ use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
 use zone::drives::DriveSet;
 
 /// A record that was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FoundRecord {
-    /// Its key.
-    pub key: FullKey,
+    /// Hash of its key.
+    pub hash: KeyHash,
+    /// Namespace of its key.
+    pub namespace: Namespace,
     /// Sequence of its page.
     pub sequence: u64,
     /// Page within the zone.
@@ -100,13 +102,13 @@ impl Latest {
     }
 }
 
-/// Reads a drive of a cache.
+/// Reads a drive of a cache, whose keys are hashed under a secret.
 pub fn scan_drive(
     drives: &mut DriveSet,
     now: Instant,
     place: usize,
     geometry: &Geometry,
-    cache: [u8; 16],
+    (cache, secret): ([u8; 16], &[u8; 16]),
 ) -> Result<DriveScan, MountError> {
     let op = Op::Report { count: geometry.zones };
     let report = run(drives, now, place, ZoneIndex(0), op)?.report;
@@ -117,7 +119,7 @@ pub fn scan_drive(
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let transfer_max = geometry.transfer_blocks_max;
         let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
-        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.latest);
+        let read = scan_zone(&mut reader, geometry, &found, (cache, secret), &mut scan.latest);
         scan.zones.push(read);
     }
     Ok(scan)
@@ -127,7 +129,7 @@ fn scan_zone(
     reader: &mut Reader<'_>,
     geometry: &Geometry,
     found: &ZoneDescriptor,
-    cache: [u8; 16],
+    (cache, secret): ([u8; 16], &[u8; 16]),
     latest: &mut Latest,
 ) -> ZoneScan {
     let capacity = geometry.zone_capacity_blocks;
@@ -157,7 +159,7 @@ fn scan_zone(
     let blocks = Blocks { life, end, is_full };
     let contents = match header.role {
         Role::Data if Stream::from_code(life.stream).is_none() => None,
-        Role::Data => scan_data(reader, &blocks, latest, &mut scan.expiries),
+        Role::Data => scan_data(reader, (&blocks, secret), latest, &mut scan.expiries),
         Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
     };
     scan.contents = contents.unwrap_or(Contents::Unknown);
@@ -231,7 +233,7 @@ struct Partial {
 /// Reads pages; `None` when one of them cannot be judged.
 fn scan_data(
     reader: &mut Reader<'_>,
-    blocks: &Blocks,
+    (blocks, secret): (&Blocks, &[u8; 16]),
     latest: &mut Latest,
     expiries: &mut Expiries,
 ) -> Option<Contents> {
@@ -254,8 +256,8 @@ fn scan_data(
             for bytes in view.records() {
                 let head = RecordHead::parse(bytes)?;
                 expiries.add(head.expires, head.record_bytes());
-                let key = FullKey::new(head.namespace, head.key(bytes)?);
-                let record = FoundRecord { key, sequence: stamp.sequence, page };
+                let hash = KeyHash::of_parts(secret, head.namespace, head.key(bytes)?);
+                let record = FoundRecord { hash, namespace: head.namespace, sequence: stamp.sequence, page };
                 match head.record_bytes().checked_sub(bytes.len()).filter(|missing| *missing > 0) {
                     None => records.push(record),
                     Some(missing) => partial = Some(Partial { record, missing }),

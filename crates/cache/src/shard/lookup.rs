@@ -12,6 +12,7 @@ use crate::format::stamp::{Kind, Stamp};
 use crate::index::PageNumber;
 use crate::request::Object;
 use base::frame::Frame;
+use std::cmp::Ordering;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
 /// A lookup in pages.
@@ -30,7 +31,10 @@ pub struct Reading {
 #[derive(Debug)]
 struct Partial {
     head: RecordHead,
-    bytes: Vec<u8>,
+    /// Head and key.
+    front: Vec<u8>,
+    /// What was read of the value.
+    value: Vec<u8>,
     /// Sequence of the page it begins in.
     origin: u64,
     /// Pages read of it.
@@ -143,8 +147,8 @@ impl Shard {
                 self.hide_damaged(number, reading.page);
                 self.read_next(number, reading, effects);
             }
-            Verdict::GoesOn(partial) => {
-                let missing = partial.head.record_bytes() - partial.bytes.len();
+            Verdict::GoesOn(mut partial) => {
+                let missing = partial.head.value_bytes - partial.value.len();
                 let pages = u32::try_from(missing.div_ceil(ROOM_BYTES)).expect("objects are small");
                 let (drive, _, page) = self.locate(reading.page);
                 let room = self.drives[drive].capacity - page - partial.pages;
@@ -153,6 +157,7 @@ impl Shard {
                     self.hide_damaged(number, reading.page);
                     return self.read_next(number, reading, effects);
                 }
+                partial.value.reserve_exact(missing);
                 let pages = pages.min(self.drives[drive].transfer_max);
                 reading.partial = Some(partial);
                 self.read(number, reading, pages, effects);
@@ -194,48 +199,45 @@ impl Shard {
         let stamp_of = |frame: &Frame, page: u32| {
             Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records)
         };
-        let partial = match reading.partial.take() {
-            None => {
-                let Some(stamp) = stamp_of(&frames[0], page) else { return Verdict::Damaged };
-                match self.find_in(number, &frames[0], stamp.sequence) {
-                    Ok(partial) => partial,
-                    Err(verdict) => return verdict,
-                }
-            }
-            Some(mut partial) => {
-                for frame in frames {
-                    let stamp = stamp_of(frame, page + partial.pages);
-                    let follows = stamp.is_some_and(|stamp| stamp.origin == partial.origin);
-                    let Some(view) = PageView::parse(&frame.data).filter(|_| follows) else {
-                        return Verdict::Damaged;
-                    };
-                    partial.bytes.extend_from_slice(view.lead());
-                    partial.pages += 1;
-                }
-                partial
-            }
+        let Some(mut partial) = reading.partial.take() else {
+            let Some(stamp) = stamp_of(&frames[0], page) else { return Verdict::Damaged };
+            return self.find_in(number, &frames[0], stamp.sequence);
         };
-        if partial.bytes.len() < partial.head.record_bytes() {
-            return Verdict::GoesOn(partial);
+        for frame in frames {
+            let stamp = stamp_of(frame, page + partial.pages);
+            let follows = stamp.is_some_and(|stamp| stamp.origin == partial.origin);
+            let Some(view) = PageView::parse(&frame.data).filter(|_| follows) else {
+                return Verdict::Damaged;
+            };
+            partial.value.extend_from_slice(view.lead());
+            partial.pages += 1;
         }
-        if partial.bytes.len() > partial.head.record_bytes() {
-            return Verdict::Damaged;
+        match partial.value.len().cmp(&partial.head.value_bytes) {
+            Ordering::Less => Verdict::GoesOn(partial),
+            Ordering::Equal => {
+                let object = partial.head.object(&partial.front, partial.value);
+                object.map_or(Verdict::Damaged, Verdict::Found)
+            }
+            Ordering::Greater => Verdict::Damaged,
         }
-        partial.head.object(partial.bytes).map_or(Verdict::Damaged, Verdict::Found)
     }
 
-    /// Finds the beginning of a record in the page it begins in.
-    fn find_in(&self, number: u32, frame: &Frame, sequence: u64) -> Result<Partial, Verdict> {
+    /// Finds a record, or the beginning of it, in the page it begins in.
+    fn find_in(&self, number: u32, frame: &Frame, sequence: u64) -> Verdict {
         let key = &self.desk.operations.get(number).key;
-        let Some(view) = PageView::parse(&frame.data) else { return Err(Verdict::Damaged) };
+        let Some(view) = PageView::parse(&frame.data) else { return Verdict::Damaged };
         let heads = view.records().filter_map(|bytes| Some((RecordHead::parse(bytes)?, bytes)));
         let Some((head, bytes)) = heads.into_iter().find(|(head, bytes)| head.is_of(bytes, key)) else {
-            return Err(Verdict::NotHere);
+            return Verdict::NotHere;
         };
         if sequence < self.cleared_below(key.namespace()) {
-            return Err(Verdict::NotHere);
+            return Verdict::NotHere;
         }
-        let bytes = bytes[..bytes.len().min(head.record_bytes())].to_vec();
-        Ok(Partial { head, bytes, origin: sequence, pages: 1 })
+        let (front, value) = head.split(bytes);
+        if value.len() < head.value_bytes {
+            let (front, value) = (front.to_vec(), value.to_vec());
+            return Verdict::GoesOn(Partial { head, front, value, origin: sequence, pages: 1 });
+        }
+        head.object(front, value.to_vec()).map_or(Verdict::Damaged, Verdict::Found)
     }
 }

@@ -99,7 +99,8 @@ impl Quota {
 struct Partial {
     head: RecordHead,
     key: FullKey,
-    bytes: Vec<u8>,
+    front: Vec<u8>,
+    value: Vec<u8>,
     /// Page it begins in, and its sequence.
     page: u32,
     origin: u64,
@@ -255,7 +256,7 @@ impl Shard {
             let Some((stamp, view)) = stamp.zip(PageView::parse(&frame.data)) else { continue };
             let continued = partial.filter(|partial| partial.next == page && partial.origin == stamp.origin);
             if let Some(mut partial) = continued {
-                partial.bytes.extend_from_slice(view.lead());
+                partial.value.extend_from_slice(view.lead());
                 partial.next += 1;
                 self.take_record(drive, collection, partial, now);
             }
@@ -263,8 +264,10 @@ impl Shard {
                 let Some(head) = RecordHead::parse(bytes) else { continue };
                 let Some(key) = head.key(bytes) else { continue };
                 let key = FullKey::new(head.namespace, key);
-                let bytes = bytes[..bytes.len().min(head.record_bytes())].to_vec();
-                let partial = Partial { head, key, bytes, page, origin: stamp.sequence, next: page + 1 };
+                let (front, value) = head.split(bytes);
+                let (front, value) = (front.to_vec(), value.to_vec());
+                let (origin, next) = (stamp.sequence, page + 1);
+                let partial = Partial { head, key, front, value, page, origin, next };
                 self.take_record(drive, collection, partial, now);
             }
         }
@@ -272,7 +275,7 @@ impl Shard {
 
     /// Writes a record anew, when all of it is there, it was hit, and its slot says that it is the newest of its key.
     fn take_record(&mut self, drive: usize, collection: &mut Collection, partial: Partial, now: Instant) {
-        let Partial { head, key, bytes, page, origin, next } = partial;
+        let Partial { head, key, front, value, page, origin, next } = partial;
         let own = &self.drives[drive];
         let (hash, ident) = self.hash_of(&key);
         let first = PageNumber(own.base + collection.zone.0 * own.capacity + page);
@@ -280,11 +283,11 @@ impl Shard {
         if heat == 0 || origin < self.cleared_below(key.namespace()) {
             return;
         }
-        if bytes.len() < head.record_bytes() {
-            collection.partial = Some(Partial { head, key, bytes, page, origin, next });
+        if value.len() < head.value_bytes {
+            collection.partial = Some(Partial { head, key, front, value, page, origin, next });
             return;
         }
-        let Some(object) = head.object(bytes) else { return };
+        let Some(object) = head.object(&front, value) else { return };
         let size = key.plain().len() + object.value.len();
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let birth = own.zones[collection.zone.index()].birth;

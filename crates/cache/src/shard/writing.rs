@@ -114,9 +114,9 @@ impl Shard {
         let room = (capacity - first) as usize;
         // A page that is not full waits for more, while it may.
         let whole = if is_pressed { room } else { room.min(self.buffer.filling_bytes(stream) / BLOCK_BYTES) };
-        let mut records = self.pack((drive, zone), stream, first, whole);
+        let (mut records, mut pages) = self.pack((drive, zone), stream, first, whole);
         if records.is_empty() && whole < room {
-            records = self.pack((drive, zone), stream, first, room);
+            (records, pages) = self.pack((drive, zone), stream, first, room);
         }
         if records.is_empty() {
             return self.close_zone(drive, zone, effects);
@@ -125,7 +125,7 @@ impl Shard {
         if end == 0 {
             frames.push_back(self.zone_header(drive, zone, Role::Data));
         }
-        self.fill(drive, zone, &records, &mut frames);
+        self.fill((drive, zone), &records, pages, &mut frames);
         self.counters.batches += 1;
         self.counters.blocks_data += frames.len() as u64;
         let records = records.into_iter().map(|(number, _)| number).collect();
@@ -134,14 +134,14 @@ impl Shard {
         self.hand_over(drive, effects);
     }
 
-    /// Takes records that fit, with their places counted from page `first` of the zone.
+    /// Takes records that fit, with their places counted from page `first` of the zone, and counts the pages that they fill.
     fn pack(
         &mut self,
         (drive, zone): (usize, ZoneIndex),
         stream: Stream,
         first: u32,
         room: usize,
-    ) -> Vec<(u32, Place)> {
+    ) -> (Vec<(u32, Place)>, usize) {
         let mut packer = Packer::new(room);
         let mut taken = Vec::new();
         while let Some(record) = self.buffer.next_filling(stream) {
@@ -156,33 +156,29 @@ impl Shard {
                 break;
             }
         }
-        taken
+        (taken, packer.pages())
     }
 
-    /// Writes records into pages and seals these.
+    /// Writes records into so many pages and seals these.
     fn fill(
         &mut self,
-        drive: usize,
-        zone: ZoneIndex,
+        (drive, zone): (usize, ZoneIndex),
         records: &[(u32, Place)],
+        count: usize,
         frames: &mut VecDeque<Frame>,
     ) {
         let life = self.life(drive, zone);
         let first = self.drives[drive].zones[zone.index()].end.max(1);
-        let mut pages: Vec<(Frame, u64, u64)> = Vec::new();
+        let mut pages: Vec<(Frame, u64, u64)> = (0..count).map(|_| self.empty_page()).collect();
         for (number, place) in records {
             let record = self.buffer.record(*number);
-            let bytes = record::encode(&record.key, &record.object);
-            while pages.len() <= place.page {
-                let page = self.empty_page();
-                pages.push(page);
-            }
-            let mut done = PageWriter::resume(&mut pages[place.page].0.data).begin(place.offset, &bytes);
-            let origin = pages[place.page].1;
-            while done < bytes.len() {
-                let (mut frame, sequence, _) = self.empty_page();
-                done += PageWriter::resume(&mut frame.data).go_on(&bytes[done..]);
-                pages.push((frame, sequence, origin));
+            let (front, value) = (record::encode_front(&record.key, &record.object), &record.object.value);
+            let (mut page, origin) = (place.page, pages[place.page].1);
+            let mut done = PageWriter::resume(&mut pages[page].0.data).begin(place.offset, &front, value);
+            while done < value.len() {
+                page += 1;
+                pages[page].2 = origin;
+                done += PageWriter::resume(&mut pages[page].0.data).go_on(&value[done..]);
             }
         }
         for ((mut frame, sequence, origin), page) in pages.into_iter().zip(first..) {

@@ -21,6 +21,8 @@ use std::rc::Rc;
 const INPUT_BYTES_MIN: usize = 1 << 10;
 /// Input bytes of a client that sends a lot.
 pub(super) const INPUT_BYTES: usize = 64 << 10;
+/// Input bytes that it keeps from one long command to the next, while memory is ample.
+const INPUT_BYTES_KEPT: usize = 256 << 10;
 /// Memory that nobody is cut off for.
 const HELD_BYTES_FREE: usize = 4 << 10;
 /// Patience that the watches count down; only shortage makes it end earlier.
@@ -108,7 +110,8 @@ impl Connection {
     pub(super) fn make_room(&mut self, front: &Front, is_first: bool) -> bool {
         let input = self.input.as_mut().expect("room is made between receives");
         let bytes = input.bytes.len();
-        if self.from == self.to && bytes > INPUT_BYTES {
+        let kept = if front.memory.is_ample() { INPUT_BYTES_KEPT } else { INPUT_BYTES };
+        if self.from == self.to && bytes > kept {
             input.bytes = Vec::new();
         }
         // What is left is the beginning of a command, which is moved once.

@@ -81,6 +81,12 @@ impl Memory {
         self.held + self.reserved + bytes <= self.limit
     }
 
+    /// True while less than half of it is in use.
+    #[must_use]
+    pub fn is_ample(&self) -> bool {
+        self.used() < self.limit / 2
+    }
+
     /// Memory in use, in bytes.
     #[must_use]
     pub fn used(&self) -> usize {
