@@ -15,7 +15,7 @@
 
 use crate::combine::{combine_blocks, has_products};
 use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
-use crate::xor::{Block, sum_by_powers, xor_blocks};
+use crate::xor::{Block, sum_by_powers, sums_plain_and_by_powers, xor_blocks};
 
 pub use crate::pieces::{PIECES_MAX, PieceSet};
 
@@ -141,12 +141,29 @@ impl ErasureCode {
         if self.is_xor(parity) {
             return xor_blocks(into, data);
         }
-        let is_ordinary = self.exponents.is_none() && self.kind == Kind::Parities;
-        if parity == 1 && is_ordinary && !has_products() {
+        if parity == 1 && self.is_by_powers() {
             return sum_by_powers(into, data);
         }
         let row = self.row(self.data_count + parity);
         combine(into, data.iter().copied().zip(row));
+    }
+
+    /// Computes the first two parities of the k data blocks, in one pass where the processor has no faster products.
+    ///
+    /// # Panics
+    /// When there are not k data blocks, or no two parities.
+    pub fn encode_two(&self, data: &[&Block], [first, second]: [&mut Block; 2]) {
+        assert!(data.len() == self.data_count && self.parity_count >= 2);
+        if self.is_by_powers() {
+            return sums_plain_and_by_powers(first, second, data);
+        }
+        self.encode(0, data, first);
+        self.encode(1, data, second);
+    }
+
+    /// True when the second parity is best computed by doublings.
+    fn is_by_powers(&self) -> bool {
+        self.exponents.is_none() && self.kind == Kind::Parities && !has_products()
     }
 
     /// Changes parity `parity` by what changed in some data pieces, each given with the sum (XOR) of what it was and what it

@@ -112,9 +112,9 @@ impl FramePool {
     /// Takes `count` frames into `into`.
     #[inline]
     pub fn take_many(&mut self, count: usize, into: &mut Vec<Frame>) {
+        self.adopt(count);
         for _ in 0..count {
-            let frame = self.take();
-            into.push(frame);
+            into.push(self.free.pop().unwrap_or_else(Frame::zeroed));
         }
     }
 
@@ -131,6 +131,16 @@ impl FramePool {
     #[inline]
     pub fn give_vec(&mut self, mut frames: Vec<Frame>) {
         self.give_many(&mut frames);
+        self.empty.push(frames);
+    }
+
+    /// An empty vector comes home.
+    ///
+    /// # Panics
+    /// When frames are in it.
+    #[inline]
+    pub fn give_empty(&mut self, frames: Vec<Frame>) {
+        assert!(frames.is_empty(), "{} frames that nobody counts", frames.len());
         self.empty.push(frames);
     }
 

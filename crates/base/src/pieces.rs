@@ -7,6 +7,17 @@ pub const PIECES_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PieceSet(u32);
 
+/// Sets of the first pieces by their count.
+static FIRST: [PieceSet; PIECES_MAX + 1] = {
+    let mut sets = [PieceSet(0); PIECES_MAX + 1];
+    let mut count = 1;
+    while count <= PIECES_MAX {
+        sets[count] = PieceSet(sets[count - 1].0 << 1 | 1);
+        count += 1;
+    }
+    sets
+};
+
 impl PieceSet {
     /// The set without pieces.
     pub const EMPTY: PieceSet = PieceSet(0);
@@ -19,7 +30,7 @@ impl PieceSet {
     #[must_use]
     pub fn first(count: usize) -> PieceSet {
         assert!(count <= PIECES_MAX, "{count} pieces of {PIECES_MAX}");
-        PieceSet(u32::try_from((1_u64 << count) - 1).expect("at most 32 bits"))
+        FIRST[count]
     }
 
     /// The set of the pieces whose bits are set, the lowest for piece 0.
@@ -139,6 +150,7 @@ mod tests {
     #[test]
     fn sets_hold_what_was_put_in() {
         let all = PieceSet::first(PIECES_MAX);
+        assert!(all.bits() == u32::MAX && PieceSet::first(3).bits() == 7 && PieceSet::first(0).is_empty());
         assert_eq!(all.count(), PIECES_MAX);
         let some: PieceSet = [3, 0, 31].into_iter().collect();
         assert_eq!(some.iter().collect::<Vec<_>>(), [0, 3, 31]);

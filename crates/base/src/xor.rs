@@ -68,6 +68,59 @@ fn sum_by_powers_avx2(into: &mut Block, sources: &[&Block]) {
     powers_lanes::<128>(into, sources);
 }
 
+/// Sets `sum` to the XOR of all `sources`, and `powers` to what [`sum_by_powers`] does, in one pass over them.
+pub fn sums_plain_and_by_powers(sum: &mut Block, powers: &mut Block, sources: &[&Block]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature the function needs was detected on this machine.
+        // WHY: P and Q of 4+2 take a tenth less instructions than by two passes, and half the loads.
+        #[allow(unsafe_code)]
+        return unsafe { both_sums_avx2(sum, powers, sources) };
+    }
+    both_lanes::<16>(sum, powers, sources);
+}
+
+/// Counts of sources that are common are known to the compiler, which keeps their addresses in registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn both_sums_avx2(sum: &mut Block, powers: &mut Block, sources: &[&Block]) {
+    match sources {
+        [a, b] => both_lanes::<128>(sum, powers, &[a, b]),
+        [a, b, c] => both_lanes::<128>(sum, powers, &[a, b, c]),
+        [a, b, c, d] => both_lanes::<128>(sum, powers, &[a, b, c, d]),
+        [a, b, c, d, e] => both_lanes::<128>(sum, powers, &[a, b, c, d, e]),
+        [a, b, c, d, e, f] => both_lanes::<128>(sum, powers, &[a, b, c, d, e, f]),
+        _ => both_lanes::<128>(sum, powers, sources),
+    }
+}
+
+#[inline(always)]
+fn both_lanes<const N: usize>(sum: &mut Block, powers: &mut Block, sources: &[&Block]) {
+    let Some((last, others)) = sources.split_last() else {
+        sum.fill(0);
+        return powers.fill(0);
+    };
+    for at in (0..BLOCK_BYTES).step_by(N) {
+        let mut plain = [0_u8; N];
+        plain.copy_from_slice(&last[at..at + N]);
+        let mut by_powers = plain;
+        for source in others.iter().rev() {
+            for ((plain, power), s) in plain.iter_mut().zip(&mut by_powers).zip(&source[at..at + N]) {
+                *plain ^= s;
+                *power = doubled(*power) ^ s;
+            }
+        }
+        sum[at..at + N].copy_from_slice(&plain);
+        powers[at..at + N].copy_from_slice(&by_powers);
+    }
+}
+
+#[inline(always)]
+fn doubled(byte: u8) -> u8 {
+    let carry = if byte >= 0x80 { REDUCTION } else { 0 };
+    (byte << 1) ^ carry
+}
+
 #[inline(always)]
 fn powers_lanes<const N: usize>(into: &mut Block, sources: &[&Block]) {
     let Some((last, others)) = sources.split_last() else { return into.fill(0) };
@@ -76,8 +129,7 @@ fn powers_lanes<const N: usize>(into: &mut Block, sources: &[&Block]) {
         lane.copy_from_slice(&last[at..at + N]);
         for source in others.iter().rev() {
             for (l, s) in lane.iter_mut().zip(&source[at..at + N]) {
-                let carry = if *l >= 0x80 { REDUCTION } else { 0 };
-                *l = (*l << 1) ^ carry ^ s;
+                *l = doubled(*l) ^ s;
             }
         }
         into[at..at + N].copy_from_slice(&lane);
@@ -93,8 +145,8 @@ fn xor_blocks_avx512(into: &mut Block, sources: &[&Block]) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn xor_blocks_avx2(into: &mut Block, sources: &[&Block]) {
-    // Four registers side by side, of which a pass is half as long as one by one.
-    xor_lanes::<128>(into, sources);
+    // Eight registers side by side, of which a pass is half as long as one by one.
+    xor_lanes::<256>(into, sources);
 }
 
 /// The twin the vector kernels are tested against.
@@ -183,6 +235,11 @@ mod tests {
             assert!(by_powers[..] == expected, "by powers, {count} sources");
             powers_lanes::<16>(&mut by_powers, &sources);
             assert!(by_powers[..] == expected, "scalar twin by powers, {count} sources");
+            for both in [sums_plain_and_by_powers, both_lanes::<16>] {
+                let (mut plain, mut by_powers) = ([0xaa; BLOCK_BYTES], [0xaa; BLOCK_BYTES]);
+                both(&mut plain, &mut by_powers, &sources);
+                assert!(plain == summed && by_powers[..] == expected, "both sums, {count} sources");
+            }
         }
     }
 }
