@@ -10,7 +10,7 @@ use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
-use block::device::{BlockDevice, Completion};
+use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
 use block::md::policy::Wish;
@@ -29,20 +29,13 @@ pub struct InPlaceVolume {
     /// Devices that take the role of a member which fails.
     pub spares: Spares,
     effects: Effects,
-    completions: Vec<(Role, Completion)>,
 }
 
 impl InPlaceVolume {
     /// Couples an engine with its devices.
     #[must_use]
     pub fn new(engine: InPlace, devices: DeviceSet) -> InPlaceVolume {
-        InPlaceVolume {
-            engine,
-            devices,
-            spares: Spares::default(),
-            effects: Effects::default(),
-            completions: Vec::new(),
-        }
+        InPlaceVolume { engine, devices, spares: Spares::default(), effects: Effects::default() }
     }
 
     /// True when nothing is under way, with the engine or a device.
@@ -212,11 +205,11 @@ impl InPlaceVolume {
         for command in self.effects.commands.drain(..) {
             self.devices.submit(now, command);
         }
-        self.devices.poll(now, &mut self.completions);
-        moved |= !self.completions.is_empty();
-        for (member, completion) in self.completions.drain(..) {
-            self.engine.on_completion(member, completion, &mut self.effects);
-        }
+        let InPlaceVolume { engine, devices, effects, .. } = self;
+        devices.poll(now, |member, completion| {
+            moved = true;
+            engine.on_completion(member, completion, effects);
+        });
         moved
     }
 }
