@@ -27,6 +27,7 @@ mod completions;
 mod counters;
 pub mod few;
 pub mod held;
+pub mod index;
 pub mod journal;
 mod keeping;
 pub mod locate;

@@ -14,15 +14,13 @@
 //! The limit is hard and counts frames, entries and table. Nothing is allocated once the cache is full.
 
 use super::held::Held;
+use super::index::Index;
 use super::stock::Stock;
 use base::frame::{Frame, FrameBody};
 use base::pieces::PieceSet;
 
 /// Bytes of the cache unless told otherwise, as in the StRAID paper.
 pub const CACHE_BYTES: u64 = 64 << 20;
-
-/// Place of the table that has no entry.
-const NOBODY: u32 = u32::MAX;
 
 /// Pieces of a row.
 #[derive(Debug, Default)]
@@ -40,8 +38,8 @@ pub struct Cache {
     entries: Vec<Entry>,
     /// Entries that are not in use.
     free: Vec<u32>,
-    /// Entries by row: open addressing, at most half full.
-    table: Vec<u32>,
+    /// Entries by row.
+    by_row: Index,
     /// Entry that is looked at next when room is needed.
     hand: usize,
     frames: usize,
@@ -68,7 +66,7 @@ impl Cache {
         Cache {
             entries: Vec::with_capacity(frames_max / 2),
             free: Vec::new(),
-            table: vec![NOBODY; places],
+            by_row: Index::new(places),
             hand: 0,
             frames: 0,
             frames_max,
@@ -96,6 +94,7 @@ impl Cache {
     }
 
     /// Drops everything when other members are in sync or written than those that it saw.
+    #[inline]
     pub fn follow(&mut self, live: PieceSet, writable: PieceSet, stock: &mut Stock) {
         if self.seen != (live, writable) {
             self.seen = (live, writable);
@@ -104,9 +103,10 @@ impl Cache {
     }
 
     /// Drops everything.
+    #[cold]
     fn clear(&mut self, stock: &mut Stock) {
         self.epoch += 1;
-        self.table.fill(NOBODY);
+        self.by_row.clear();
         self.free.clear();
         for (number, entry) in (0..).zip(&mut self.entries) {
             entry.pieces.drain().for_each(|frame| stock.give_kept(frame));
@@ -143,7 +143,7 @@ impl Cache {
         if count == 0 || count > self.frames_max {
             return;
         }
-        while self.frames + count > self.frames_max || 2 * (self.used() + 1) > self.table.len() {
+        while self.frames + count > self.frames_max || self.used() >= self.by_row.room() {
             self.evict(stock);
         }
         let number = self.free.pop().unwrap_or_else(|| {
@@ -153,8 +153,8 @@ impl Cache {
         let entry = &mut self.entries[number as usize];
         std::mem::swap(&mut entry.pieces, pieces);
         (entry.row, entry.is_recent) = (row, is_recent);
-        let place = self.place(row).expect_err("a row that is not there");
-        self.table[place] = number;
+        let Cache { entries, by_row, .. } = self;
+        by_row.insert(row, number, |number| entries[number as usize].row);
         self.frames += count;
         stock.keep(count);
     }
@@ -177,25 +177,9 @@ impl Cache {
 
     fn empty(&mut self, number: u32, stock: &mut Stock) {
         let entry = &mut self.entries[number as usize];
-        self.frames -= entry.pieces.pieces().count();
-        entry.pieces.drain().for_each(|frame| stock.give_kept(frame));
-    }
-
-    /// Place in the table where a row's search begins.
-    fn home(&self, row: u64) -> usize {
-        let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        usize::try_from(mixed).expect("32 bits") & (self.table.len() - 1)
-    }
-
-    /// Place of a row, or the one where it would be.
-    fn place(&self, row: u64) -> Result<usize, usize> {
-        let mut place = self.home(row);
-        loop {
-            match self.table[place] {
-                NOBODY => return Err(place),
-                number if self.entries[number as usize].row == row => return Ok(place),
-                _ => place = (place + 1) & (self.table.len() - 1),
-            }
+        for frame in entry.pieces.drain() {
+            self.frames -= 1;
+            stock.give_kept(frame);
         }
     }
 
@@ -204,27 +188,16 @@ impl Cache {
         if self.frames == 0 {
             return None;
         }
-        let mut hole = self.place(row).ok()?;
-        let number = std::mem::replace(&mut self.table[hole], NOBODY);
+        let Cache { entries, by_row, .. } = self;
+        let number = by_row.remove(row, |number| entries[number as usize].row)?;
         self.free.push(number);
-        // Those behind move up, as long as that brings them no further from home than the search reaches.
-        let mask = self.table.len() - 1;
-        let mut next = (hole + 1) & mask;
-        while self.table[next] != NOBODY {
-            let home = self.home(self.entries[self.table[next] as usize].row);
-            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                self.table.swap(hole, next);
-                hole = next;
-            }
-            next = (next + 1) & mask;
-        }
         Some(number)
     }
 
     /// True when a row is there. For tests and invariants.
     #[must_use]
     pub fn has(&self, row: u64) -> bool {
-        self.frames > 0 && self.place(row).is_ok()
+        self.frames > 0 && self.by_row.find(row, |number| self.entries[number as usize].row).is_some()
     }
 
     /// Asserts what must hold between events.
@@ -236,7 +209,7 @@ impl Cache {
         self.entries.iter().for_each(|entry| entry.pieces.check_invariants());
         assert_eq!(self.entries.iter().map(held).sum::<usize>(), self.frames, "frames of entries");
         assert!(self.frames <= self.frames_max);
-        assert_eq!(self.table.iter().filter(|number| **number != NOBODY).count(), self.used());
+        assert_eq!(self.by_row.count(), self.used());
     }
 }
 

@@ -1,8 +1,6 @@
 //! Answers of members, and what they change.
 
-use super::held::Held;
 use super::requests::Requests;
-use super::row::Row;
 use super::rows::Rows;
 use super::runs::Run;
 use super::{Effects, InPlace, kind};
@@ -51,12 +49,14 @@ impl PieceCommand {
 
     /// Puts frames that came home into the rows that they belong to.
     #[inline]
-    fn take_home(self, frames: &mut Vec<Frame>, rows: &mut Rows, part: impl Fn(&mut Row) -> &mut Held) {
+    fn take_home(self, frames: &mut Vec<Frame>, rows: &mut Rows) {
         assert!(frames.is_empty() || frames.len() == usize::from(self.count), "frames of a command");
         let mut row = self.first + self.count;
         while let Some(frame) = frames.pop() {
             row -= 1;
-            part(rows.get_mut(row).expect("rows stay until the round ends")).put(self.piece, frame);
+            let row = rows.get_mut(row).expect("rows stay until the round ends");
+            let part = if self.is_write { &mut row.new } else { &mut row.old };
+            part.put(self.piece, frame);
         }
     }
 }
@@ -70,6 +70,13 @@ impl InPlace {
         match kind {
             kind::DIRECT => self.on_direct(member, waiter, completion, fx),
             kind::PIECE => self.on_piece(member, waiter, completion, fx),
+            _ => self.on_step(member, (kind, waiter), completion, fx),
+        }
+    }
+
+    /// Takes the completion of a command that belongs to no strip and no read.
+    fn on_step(&mut self, member: Role, (kind, waiter): (u8, u32), completion: Completion, fx: &mut Effects) {
+        match kind {
             kind::SCRIBE => self.on_written(member, completion.status),
             kind::LOG => self.on_logged(member, completion),
             kind::LOG_FLUSH => self.on_log_flushed(member, completion.status),
@@ -104,25 +111,34 @@ impl InPlace {
     fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let command = self.commands.remove(waiter);
         let Completion { status, mut frames, .. } = completion;
+        if status != Status::Success {
+            self.on_piece_failed(member, (command, status), frames, fx);
+            return self.table.note_answer(command.slot);
+        }
+        if command.is_write && !self.bad_blocks.is_empty() {
+            self.clear_written_piece(member, command);
+        }
+        if command.is_copy {
+            self.stock.give_vec(frames);
+        } else {
+            // What was written may stay in the cache.
+            command.take_home(&mut frames, &mut self.table.slot_mut(command.slot).round_mut().rows);
+            self.stock.pool().give_empty(frames);
+        }
+        self.table.note_answer(command.slot);
+    }
+
+    #[cold]
+    fn on_piece_failed(
+        &mut self,
+        member: Role,
+        (command, status): (PieceCommand, Status),
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
         match (command.is_write, status) {
-            (true, Status::Success) if command.is_copy => {
-                self.stock.give_vec(frames);
-                self.note_written_piece(member, command);
-            }
-            (true, Status::Success) => {
-                // What was written may stay in the cache.
-                let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-                command.take_home(&mut frames, rows, |row| &mut row.new);
-                self.stock.give_vec(frames);
-                self.note_written_piece(member, command);
-            }
             (true, Status::WriteError | Status::ReadError) => {
                 self.on_piece_unwritten(member, command, frames, fx);
-            }
-            (false, Status::Success) => {
-                let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-                command.take_home(&mut frames, rows, |row| &mut row.old);
-                self.stock.give_vec(frames);
             }
             (false, Status::ReadError) => {
                 self.stock.give_vec(frames);
@@ -132,11 +148,7 @@ impl InPlace {
                 self.fail_member(member);
                 self.stock.give_vec(frames);
             }
-        }
-        let round = self.table.slot_mut(command.slot).round_mut();
-        round.pending -= 1;
-        if round.pending == 0 {
-            self.table.run(command.slot);
+            (_, Status::Success) => unreachable!("a command that failed"),
         }
     }
 
@@ -148,8 +160,9 @@ impl InPlace {
             }
             return;
         }
-        let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-        let row = rows.get_mut(command.first).expect("rows stay until the round ends");
+        let round = self.table.slot_mut(command.slot).round_mut();
+        round.planned_with = None;
+        let row = round.rows.get_mut(command.first).expect("rows stay until the round ends");
         row.unreadable.insert(command.piece);
     }
 
@@ -160,13 +173,6 @@ impl InPlace {
     }
 
     /// What was written is no bad block any more.
-    #[inline]
-    fn note_written_piece(&mut self, member: Role, command: PieceCommand) {
-        if !self.bad_blocks.is_empty() {
-            self.clear_written_piece(member, command);
-        }
-    }
-
     fn clear_written_piece(&mut self, member: Role, command: PieceCommand) {
         let sectors = self.sectors(member, self.rows_of_command(command));
         if !self.bad_blocks.clear(member, &sectors) {

@@ -1,7 +1,7 @@
 //! Rounds and the cache: what a round takes at its begin, and puts back at its end.
 
 use super::InPlace;
-use super::map::Strip;
+use super::map::{OrderIndex, Strip};
 use super::plan::Method;
 use super::row_set::RowSet;
 use super::rows::Rows;
@@ -34,12 +34,12 @@ impl InPlace {
     }
 
     /// Leaves rows that were written in part to the cache, when all of it is on their members.
-    pub(super) fn keep_rows(&mut self, strip: Strip, round: &mut Round) {
+    pub(super) fn keep_rows(&mut self, (strip, order): (Strip, OrderIndex), round: &mut Round) {
         self.follow_members();
         if self.cache.frames_max() == 0 || round.epoch != self.cache.epoch() {
             return;
         }
-        let order = self.map.order(strip);
+        let order = self.map.order_at(order);
         let data = PieceSet::first(order.code.data_count());
         let start = self.map.rows_of(strip).start;
         for (place, row) in round.rows.iter_mut() {

@@ -34,6 +34,10 @@ pub struct Place {
     pub chunk: u16,
 }
 
+/// Number of an order: looked up once for a strip in work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderIndex(usize);
+
 /// Members of a strip in the order of its code.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -58,6 +62,7 @@ impl Order {
     }
 
     /// Piece of a data chunk.
+    #[inline]
     #[must_use]
     pub fn piece(&self, chunk: u16) -> usize {
         usize::from(self.pieces[usize::from(chunk)])
@@ -100,6 +105,7 @@ impl Order {
 #[derive(Clone, Debug)]
 pub struct Map {
     geometry: Geometry,
+    blocks: u64,
     chunk_rows: u64,
     strip_rows: u64,
     /// Orders of the first stripes, which all others repeat.
@@ -123,7 +129,9 @@ impl Map {
         }
         let chunk_rows = sectors / ROW_SECTORS;
         let orders = (0..u64::from(geometry.period())).map(|stripe| Order::of(&geometry, Stripe(stripe)));
-        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(rows_max), orders: orders.collect() })
+        let blocks = geometry.stripes() * chunk_rows * u64::from(geometry.data_chunks());
+        let orders = orders.collect();
+        Some(Map { geometry, blocks, chunk_rows, strip_rows: chunk_rows.min(rows_max), orders })
     }
 
     /// Geometry of the array.
@@ -135,7 +143,7 @@ impl Map {
     /// Blocks of the volume.
     #[must_use]
     pub fn blocks(&self) -> u64 {
-        self.rows() * u64::from(self.geometry.data_chunks())
+        self.blocks
     }
 
     /// Rows of the array.
@@ -233,8 +241,22 @@ impl Map {
     #[inline]
     #[must_use]
     pub fn order(&self, strip: Strip) -> &Order {
+        self.order_at(self.order_index(strip))
+    }
+
+    /// Number of a strip's order.
+    #[inline]
+    #[must_use]
+    pub fn order_index(&self, strip: Strip) -> OrderIndex {
         let count = u64::try_from(self.orders.len()).expect("at most 32");
-        &self.orders[usize::try_from(self.stripe(strip).0 % count).expect("less than 32")]
+        OrderIndex(usize::try_from(self.stripe(strip).0 % count).expect("less than 32"))
+    }
+
+    /// Order by its number.
+    #[inline]
+    #[must_use]
+    pub fn order_at(&self, index: OrderIndex) -> &Order {
+        &self.orders[index.0]
     }
 }
 

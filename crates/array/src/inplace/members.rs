@@ -85,6 +85,7 @@ impl Members {
     }
 
     /// Roles.
+    #[inline]
     #[must_use]
     pub fn count(&self) -> usize {
         self.all.count()
@@ -97,12 +98,21 @@ impl Members {
     }
 
     /// Roles whose member is in sync.
+    #[inline]
     #[must_use]
     pub fn live(&self) -> PieceSet {
         self.live
     }
 
+    /// The same, when nobody is being recovered: then it holds for all rows.
+    #[inline]
+    #[must_use]
+    pub fn if_settled(&self) -> Option<PieceSet> {
+        self.newcomers.is_empty().then_some(self.live)
+    }
+
     /// Roles whose member is not in sync: it is missing, or being recovered.
+    #[inline]
     #[must_use]
     pub fn lacking(&self) -> PieceSet {
         self.all.without(self.live)
@@ -232,18 +242,21 @@ impl Members {
     }
 
     /// True when a member is in sync.
+    #[inline]
     #[must_use]
     pub fn is_live(&self, role: Role) -> bool {
         self.live.contains(role.index())
     }
 
     /// True when members are not in sync.
+    #[inline]
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.lacking().is_empty()
     }
 
     /// True when more members are not in sync than there are parities.
+    #[inline]
     #[must_use]
     pub fn is_broken(&self) -> bool {
         let lacking = self.lacking();
@@ -257,6 +270,7 @@ impl Members {
     }
 
     /// First sector of a member's data.
+    #[inline]
     #[must_use]
     pub fn data_offset(&self, role: Role) -> u64 {
         self.data_offsets[role.index()]

@@ -70,26 +70,23 @@ impl RowFacts<'_> {
     pub fn write(&self) -> Option<Plan> {
         assert!(self.written.without(self.data()).is_empty() && !self.written.is_empty());
         assert!(self.held.without(self.readable).is_empty(), "what is held counts as readable");
-        let plan = |method, needed: PieceSet| Plan { method, reads: needed.without(self.held) };
+        let plan = |method, needed: PieceSet| Some(Plan { method, reads: needed.without(self.held) });
         let parities = self.parities();
         if parities.is_empty() {
-            return Some(plan(Method::Direct, PieceSet::EMPTY));
+            return plan(Method::Direct, PieceSet::EMPTY);
         }
-        let others = self.data().without(self.written);
-        let all_of = |needed: PieceSet| needed.without(self.readable).is_empty().then_some(needed);
-        let reconstruct = all_of(others).map(|needed| plan(Method::Reconstruct, needed));
-        let modify = all_of(self.written.or(parities)).map(|needed| plan(Method::Modify, needed));
-        match (reconstruct, modify) {
-            (Some(reconstruct), Some(modify)) if self.is_right => {
-                let is_less = modify.reads.count() < reconstruct.reads.count();
-                Some(if is_less { modify } else { reconstruct })
-            }
-            (Some(reconstruct), _) => Some(reconstruct),
-            (None, Some(modify)) => Some(modify),
-            (None, None) if self.is_right && self.code.can_decode(self.readable) => {
-                Some(plan(Method::Decode, self.readable.and(self.code.pieces())))
-            }
-            (None, None) => None,
+        let (others, changed) = (self.data().without(self.written), self.written.or(parities));
+        let can_reconstruct = others.without(self.readable).is_empty();
+        let can_modify = changed.without(self.readable).is_empty();
+        let is_less = || changed.without(self.held).count() < others.without(self.held).count();
+        if can_reconstruct && !(can_modify && self.is_right && is_less()) {
+            plan(Method::Reconstruct, others)
+        } else if can_modify {
+            plan(Method::Modify, changed)
+        } else if self.is_right && self.code.can_decode(self.readable) {
+            plan(Method::Decode, self.readable.and(self.code.pieces()))
+        } else {
+            None
         }
     }
 

@@ -193,15 +193,9 @@ impl InPlace {
         Ok(())
     }
 
-    /// Keeps a request until a change is through; gives it back when there is none.
-    pub(super) fn hold(&mut self, request: Request) -> Option<Request> {
-        match &mut self.policy.change {
-            Some(change) => {
-                change.held.push(request);
-                None
-            }
-            None => Some(request),
-        }
+    /// Keeps a request until the change that is under way is through.
+    pub(super) fn hold(&mut self, request: Request) {
+        self.policy.change.as_mut().expect("a change is under way").held.push(request);
     }
 
     /// True when a change waits for the clean mark.

@@ -309,6 +309,9 @@ impl InPlace {
 
     /// Rows of a strip were written: those that were stuck are tried again.
     pub(super) fn note_written(&mut self, strip: Strip) {
+        if self.members.if_settled().is_some() {
+            return;
+        }
         let rows = self.map.rows_of(strip);
         let is_stuck = self
             .members

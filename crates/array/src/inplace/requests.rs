@@ -125,7 +125,10 @@ impl Requests {
 impl InPlace {
     /// Accepts a request. It is answered by a later turn.
     pub fn submit(&mut self, request: Request, fx: &mut Effects) {
-        let Some(Request { id, op }) = self.hold(request) else { return };
+        if self.is_changing() {
+            return self.hold(request);
+        }
+        let Request { id, op } = request;
         let end = match &op {
             RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),
             RequestOp::Write { lba, frames, .. } => {
@@ -135,7 +138,16 @@ impl InPlace {
             RequestOp::Flush => 0,
         };
         assert!(end <= self.blocks(), "a request beyond the volume: front ends check that");
-        let open = |asked, then_flush| Open {
+        let (asked, then_flush) = match &op {
+            RequestOp::Read { .. } => (Asked::Read, false),
+            RequestOp::Write { .. } => (Asked::Write, false),
+            RequestOp::Trim { lba, blocks, force_unit_access } => {
+                (Asked::Trim(lba.0..lba.0 + blocks), *force_unit_access)
+            }
+            RequestOp::Flush => (Asked::Flush, true),
+        };
+        self.requests.begun += 1;
+        let request = self.requests.open.insert(Open {
             id,
             asked,
             parts: 1,
@@ -144,29 +156,15 @@ impl InPlace {
             emptied: Vec::new(),
             listed: Vec::new(),
             then_flush,
-        };
-        self.requests.begun += 1;
+        });
         match op {
-            RequestOp::Read { lba, blocks } => {
-                let request = self.requests.open.insert(open(Asked::Read, false));
-                self.read(request, lba, blocks, fx);
-                self.part_done(request, fx);
-            }
             RequestOp::Write { lba, frames, force_unit_access } => {
-                let request = self.requests.open.insert(open(Asked::Write, false));
-                self.write(request, lba, frames, force_unit_access);
-                self.part_done(request, fx);
+                return self.write(request, lba, frames, force_unit_access, fx);
             }
-            RequestOp::Trim { lba, blocks, force_unit_access } => {
-                let asked = Asked::Trim(lba.0..lba.0 + blocks);
-                let request = self.requests.open.insert(open(asked, force_unit_access));
-                self.part_done(request, fx);
-            }
-            RequestOp::Flush => {
-                let request = self.requests.open.insert(open(Asked::Flush, true));
-                self.part_done(request, fx);
-            }
+            RequestOp::Read { lba, blocks } => self.read(request, lba, blocks, fx),
+            RequestOp::Trim { .. } | RequestOp::Flush => {}
         }
+        self.part_done(request, fx);
     }
 
     fn read(&mut self, request: u32, lba: Lba, blocks: u32, fx: &mut Effects) {
@@ -223,17 +221,23 @@ impl InPlace {
         self.requests.memory.wanted = strips;
     }
 
-    fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool) {
+    fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool, fx: &mut Effects) {
         let blocks = u64::try_from(frames.len()).expect("a request fits memory");
         self.counters.written += blocks;
         self.window.note_write(lba.0, blocks, self.requests.open.len());
-        if self.is_read_only() {
-            self.requests.fail(request);
+        let is_refused = self.is_read_only();
+        if is_refused {
             self.stock.pool().give_many(&mut frames);
         } else {
             self.write_cells(request, (lba, blocks), frames.drain(..).map(Some), durable);
         }
-        self.requests.open.get_mut(request).emptied = frames;
+        let open = self.requests.open.get_mut(request);
+        (open.emptied, open.has_failed) = (frames, is_refused);
+        if is_refused {
+            return self.part_done(request, fx);
+        }
+        open.parts -= 1;
+        assert!(open.parts > 0, "strips are worked on by a later turn");
     }
 
     /// So many blocks from one on, to their strips; those without a frame become zeros.
@@ -307,13 +311,17 @@ impl InPlace {
         let open = self.requests.open.get_mut(request);
         assert!(open.parts > 0, "a part of {:?} is through twice", open.id);
         open.parts -= 1;
-        if open.parts > 0 || self.trim_more(request) {
+        if open.parts > 0 {
             return;
         }
-        if std::mem::take(&mut self.requests.open.get_mut(request).then_flush) && self.flush(request, fx) {
+        let is_trim = matches!(open.asked, Asked::Trim(_));
+        if is_trim && self.trim_more(request) {
             return;
         }
-        self.complete(request, fx);
+        let then_flush = std::mem::take(&mut self.requests.open.get_mut(request).then_flush);
+        if !(then_flush && self.flush(request, fx)) {
+            self.complete(request, fx);
+        }
     }
 
     /// Flushes all members that have to be; false when there is none.
@@ -328,23 +336,26 @@ impl InPlace {
 
     /// Answers a request, or holds the answer until failures and bad blocks are recorded.
     fn complete(&mut self, request: u32, fx: &mut Effects) {
-        let is_read = matches!(self.requests.open.get(request).asked, Asked::Read);
-        let is_failure_untold = self.has_unrecorded_failure();
-        let is_list_untold = self.has_unrecorded_bad_blocks();
-        if !is_read && (is_failure_untold || is_list_untold) {
-            self.requests.held.push(request);
-            return;
+        let open = self.requests.open.get(request);
+        let is_read = matches!(open.asked, Asked::Read);
+        if !is_read {
+            let is_failure_untold = self.has_unrecorded_failure();
+            let is_list_untold = self.has_unrecorded_bad_blocks();
+            if is_failure_untold || is_list_untold {
+                return self.requests.held.push(request);
+            }
+            // Another member may have gone while the list, or its own failure, was recorded.
+            let mut listed = open.listed.iter();
+            let is_lost = listed.any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
+            if self.members.is_broken() || is_lost {
+                self.requests.fail(request);
+            }
         }
-        // Another member may have gone while the list, or its own failure, was recorded.
-        let listed = &self.requests.open.get(request).listed;
-        let is_lost = listed.iter().any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
-        if !is_read && (self.members.is_broken() || is_lost) {
-            self.requests.fail(request);
-        }
-        let Open { id, has_failed, frames: mut blocks, emptied, .. } = self.requests.open.remove(request);
-        let mut frames = if is_read { self.stock.empty_vec() } else { emptied };
-        frames.extend(blocks.drain(..).flatten());
+        let Open { id, has_failed, frames: mut blocks, emptied: mut frames, .. } =
+            self.requests.open.remove(request);
         if is_read {
+            frames = self.stock.empty_vec();
+            frames.extend(blocks.drain(..).flatten());
             self.requests.memory.frames.push(blocks);
         }
         let outcome = if has_failed { Outcome::IoError } else { Outcome::Done };

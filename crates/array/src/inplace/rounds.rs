@@ -62,7 +62,7 @@ impl InPlace {
 
     /// A strip is in work from now on.
     fn open(&mut self, strip: Strip) -> u32 {
-        let number = self.table.open(strip);
+        let number = self.table.open(strip, self.map.order_index(strip));
         self.table.run(number);
         number
     }
@@ -76,18 +76,14 @@ impl InPlace {
 
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
-        let is_new = self.table.slot(number).round.is_none();
-        if is_new && (self.holds(now, number) || !self.begin(number)) {
-            return;
+        match self.table.slot(number).round.as_ref().map(|round| round.pending) {
+            Some(0) => self.advance(now, number, fx),
+            Some(_) => {}
+            None if self.holds(now, number) || !self.begin(number) => {}
+            // While the first reads are in flight later writes join; a round that reads nothing goes straight on.
+            None if self.issue_reads(number, fx) => {}
+            None => self.advance(now, number, fx),
         }
-        if self.table.slot(number).round.as_ref().is_some_and(|round| round.pending > 0) {
-            return;
-        }
-        // While the first reads are in flight later writes join; a round that reads nothing goes straight on.
-        if is_new && self.issue_reads(number, fx) {
-            return;
-        }
-        self.advance(now, number, fx);
     }
 
     /// Begins a round with the first work that waits, and writes behind it; false when there is none, or no frames.
@@ -150,15 +146,16 @@ impl InPlace {
 
     /// Adds work to a round; gives it back when there are no frames for it.
     fn admit(&mut self, number: u32, job: Job) -> Result<(), Job> {
-        let strip = self.table.slot(number).strip;
-        let order = self.map.order(strip);
-        if self.ahead.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work, order) {
+        let slot = self.table.slot(number);
+        let order = self.map.order_at(slot.order);
+        if self.ahead.logs.is_some() && !slot.is_consecutive_with(&job.work, order) {
             return Err(job);
         }
-        let touched = self.rows_touched(strip, &job.work);
+        let touched = self.rows_touched(slot.strip, &job.work);
         let (slot, pools) = self.table.slot_and_pools(number);
         let pieces = order.members.len();
         let round = slot.round_mut();
+        round.planned_with = None;
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
         let fresh = touched.without(round.rows.set());
         let copies = if round.copied.is_empty() { 0 } else { round.copied.count() };
@@ -208,8 +205,8 @@ impl InPlace {
         if self.bad_blocks.is_empty() {
             return;
         }
-        let Slot { strip, round, .. } = self.table.slot_mut(number);
-        let order = self.map.order(*strip);
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order_at(*order);
         let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
         for place in touched.iter() {
             let row = strip.0 * self.map.strip_rows() + u64::from(place);
@@ -263,9 +260,10 @@ impl InPlace {
 
     /// Adds the pieces that a round has to read, row by row.
     fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
-        let Slot { strip, round, .. } = self.table.slot_mut(number);
-        let order = self.map.order(*strip);
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order_at(*order);
         let round = round.as_mut().expect("a round reads");
+        round.planned_with = self.members.if_settled();
         if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return;
         }
@@ -306,8 +304,8 @@ impl InPlace {
         assert!(!command.is_write && command.count > 0);
         let frames = self.stock.take_vec(command.count.into());
         let slot = self.table.slot_mut(command.slot);
-        let strip = slot.strip;
-        let member = self.map.order(strip).members[command.piece];
+        let (strip, order) = (slot.strip, slot.order);
+        let member = self.map.order_at(order).members[command.piece];
         let round = slot.round_mut();
         round.pending += 1;
         if !round.kind.is_sweep() {
@@ -321,11 +319,14 @@ impl InPlace {
     /// Moves a round on whose commands have all come back.
     fn advance(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         loop {
-            let phase = self.table.slot_mut(number).round_mut().phase();
-            match phase {
-                Phase::Gathering => self.table.slot_mut(number).round_mut().advance(Phase::Frozen),
+            let round = self.table.slot_mut(number).round_mut();
+            if round.phase() == Phase::Gathering {
+                round.advance(Phase::Frozen);
+            }
+            match round.phase() {
+                Phase::Gathering => unreachable!("nothing gathers any more"),
                 Phase::Frozen => {
-                    if self.issue_reads(number, fx) {
+                    if !self.is_planned(number) && self.issue_reads(number, fx) {
                         return;
                     }
                     self.compute(number);
@@ -346,12 +347,19 @@ impl InPlace {
         }
     }
 
+    /// True when all that was planned to be read of a round of writes is there, and nothing came since that changes plans. Which
+    /// parities of a strip are right changes with its own rounds only.
+    fn is_planned(&self, number: u32) -> bool {
+        let round = self.table.slot(number).round.as_ref().expect("a round is planned");
+        let planned_with = round.planned_with.filter(|_| round.kind == Kind::Write);
+        planned_with.is_some() && planned_with == self.members.if_settled()
+    }
+
     /// Computes what is written, and hands out what is read.
     fn compute(&mut self, number: u32) {
         let is_whole = !self.members.is_degraded();
-        let slot = self.table.slot_mut(number);
-        let Slot { strip, round, .. } = slot;
-        let order = self.map.order(*strip);
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order_at(*order);
         let round = round.as_mut().expect("a round computes");
         let kind = round.kind;
         for (place, row) in round.rows.iter_mut() {
@@ -465,7 +473,7 @@ impl InPlace {
         let has_copies = self.issue_copies(number, durable, fx);
         let mut places = std::mem::take(&mut self.table.pools.places);
         let slot = self.table.slot(number);
-        let writable = self.map.order(slot.strip).pieces_of(self.members.writable());
+        let writable = self.map.order_at(slot.order).pieces_of(self.members.writable());
         let round = slot.round.as_ref().expect("a round writes");
         for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
             let pieces = row.new.pieces().and(writable);
@@ -487,8 +495,8 @@ impl InPlace {
         assert!(command.is_write && command.count > 0);
         let mut frames = self.stock.empty_vec();
         let slot = self.table.slot_mut(command.slot);
-        let strip = slot.strip;
-        let member = self.map.order(strip).members[command.piece];
+        let (strip, order) = (slot.strip, slot.order);
+        let member = self.map.order_at(order).members[command.piece];
         let round = slot.round_mut();
         assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
         round.pending += 1;
@@ -556,7 +564,7 @@ impl InPlace {
     /// Ends a round: notes what is right now, answers, and lets the next one begin.
     fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let slot = self.table.slot_mut(number);
-        let strip = slot.strip;
+        let (strip, order) = (slot.strip, slot.order);
         let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         self.end_round_of_log(round.logged);
@@ -573,7 +581,7 @@ impl InPlace {
             self.note_right(strip, kind, &round.rows, lost);
         }
         if kind == Kind::Write && !is_broken && !round.has_failed_writes {
-            self.keep_rows(strip, &mut round);
+            self.keep_rows((strip, order), &mut round);
         }
         if kind.is_sweep() {
             self.sweeps.in_flight -= 1;
@@ -599,7 +607,7 @@ impl InPlace {
             self.scribe.end_writing(now);
         }
         let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
-        for (request, touched) in round.jobs.drain(..) {
+        for &(request, touched) in &round.jobs {
             let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
             if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
                 self.requests.fail(request);

@@ -120,20 +120,37 @@ impl Row {
 
     /// Parities are computed from all data.
     fn reconstruct(&mut self, facts: &RowFacts<'_>, stock: &mut Stock) {
-        for piece in facts.parities().iter() {
+        let p = facts.code.data_count();
+        let parities = facts.parities();
+        if parities == PieceSet::one(p).or(PieceSet::one(p + 1)) {
+            let (mut first, mut second) = (stock.take(), stock.take());
+            let data = self.data(facts);
+            facts.code.encode_two(&data[..p], [&mut first.data, &mut second.data]);
+            self.new.put(p, first);
+            self.new.put(p + 1, second);
+            return;
+        }
+        for piece in parities.iter() {
             let mut frame = stock.take();
             self.encode(facts, piece, &mut frame.data);
             self.new.put(piece, frame);
         }
     }
 
+    /// Data as they will be.
+    fn data(&self, facts: &RowFacts<'_>) -> [&Block; PIECES_MAX] {
+        let mut data = [&NONE; PIECES_MAX];
+        for (piece, into) in data.iter_mut().enumerate().take(facts.code.data_count()) {
+            let held = if facts.written.contains(piece) { &self.new } else { &self.old };
+            *into = held.block(piece);
+        }
+        data
+    }
+
     /// Parity of the data as they will be.
     fn encode(&self, facts: &RowFacts<'_>, piece: usize, into: &mut Block) {
         let count = facts.code.data_count();
-        let of = |data: usize| if facts.written.contains(data) { &self.new } else { &self.old };
-        let mut data = [&NONE; PIECES_MAX];
-        data.iter_mut().take(count).enumerate().for_each(|(data, into)| *into = of(data).block(data));
-        facts.code.encode(piece - count, &data[..count], into);
+        facts.code.encode(piece - count, &self.data(facts)[..count], into);
     }
 
     /// Decodes a piece from what is held; where its member is there, it is written too.
@@ -258,14 +275,20 @@ impl Row {
             let frame = self.new.take(piece).expect("a piece that has a frame");
             self.old.replace(piece, frame).into_iter().for_each(|before| stock.give(before));
         }
-        self.old.give(self.old.pieces().without(pieces), stock);
+        let others = self.old.pieces().without(pieces);
+        if !others.is_empty() {
+            self.old.give(others, stock);
+        }
     }
 
     /// The row is through, and as good as new.
     #[inline]
     pub fn give_back(&mut self, stock: &mut Stock) {
-        self.old.give(self.old.pieces(), stock);
-        self.new.give(self.new.pieces(), stock);
+        for held in [&mut self.old, &mut self.new] {
+            if !held.is_empty() {
+                held.give(held.pieces(), stock);
+            }
+        }
         self.written = PieceSet::EMPTY;
         self.unreadable = PieceSet::EMPTY;
         self.cached = PieceSet::EMPTY;

@@ -58,7 +58,7 @@ impl RowSet {
     /// Rows in the set.
     #[must_use]
     pub fn count(self) -> usize {
-        self.0.count_ones() as usize
+        u64::try_from(self.0).map_or_else(|_| self.0.count_ones(), u64::count_ones) as usize
     }
 
     /// True for a set of none.

@@ -67,6 +67,7 @@ impl Stock {
     }
 
     /// A client's frame becomes one of a round.
+    #[inline]
     pub fn adopt(&mut self) {
         self.own_out += 1;
         assert!(self.own_out <= self.reserved, "more frames than were reserved");
@@ -88,6 +89,7 @@ impl Stock {
     }
 
     /// A frame of the cache comes home.
+    #[inline]
     pub fn give_kept(&mut self, frame: Frame) {
         assert!(self.kept > 0);
         self.kept -= 1;
@@ -110,6 +112,7 @@ impl Stock {
     }
 
     /// A frame of a round comes home.
+    #[inline]
     pub fn give(&mut self, frame: Frame) {
         assert!(self.own_out > 0);
         self.own_out -= 1;
@@ -131,6 +134,7 @@ impl Stock {
     }
 
     /// Frames of a round come home.
+    #[inline]
     pub fn give_vec(&mut self, frames: Vec<Frame>) {
         assert!(self.own_out >= frames.len());
         self.own_out -= frames.len();

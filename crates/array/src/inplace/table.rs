@@ -9,13 +9,13 @@
 //! A strip is worked on in *rounds*, one at a time: all writes that came before the freeze, or a degraded read, or a piece of a
 //! resync, scrub or recovery. What comes later waits in order for the next round.
 
-use super::map::{Order, Strip};
+use super::index::Index;
+use super::map::{Order, OrderIndex, Strip};
 use super::pools::Pools;
 use super::row_set::RowSet;
 use super::rows::Rows;
 use base::frame::Frame;
 use base::pieces::PieceSet;
-use base::slab::Slab;
 use base::time::Instant;
 use std::collections::VecDeque;
 
@@ -162,6 +162,8 @@ pub struct Round {
     pub wanted: Vec<(u32, Wanted)>,
     /// Rows by their place in the strip.
     pub rows: Rows,
+    /// Members in sync when its rows were planned; `None` when something came since that may change plans.
+    pub planned_with: Option<PieceSet>,
     /// Commands in flight.
     pub pending: u32,
     /// Regions of the bitmap that it uses.
@@ -191,6 +193,7 @@ impl Round {
             jobs: Vec::new(),
             wanted: Vec::new(),
             rows: Rows::default(),
+            planned_with: None,
             pending: 0,
             regions: Vec::new(),
             logged: Logged::Not,
@@ -204,6 +207,7 @@ impl Round {
 
     /// State.
     #[must_use]
+    #[inline]
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -235,7 +239,7 @@ impl Round {
         self.regions.clear();
         (self.kind, self.phase, self.logged) = (kind, Phase::Gathering, Logged::Not);
         (self.reserved, self.durable, self.has_failed_writes, self.epoch) = (0, false, false, 0);
-        self.copied = PieceSet::EMPTY;
+        (self.copied, self.planned_with) = (PieceSet::EMPTY, None);
     }
 
     /// True when dirty mark and bits come first.
@@ -250,6 +254,8 @@ impl Round {
 pub struct Slot {
     /// Strip.
     pub strip: Strip,
+    /// Order of its members.
+    pub order: OrderIndex,
     /// Round under way.
     pub round: Option<Box<Round>>,
     /// Work for later rounds.
@@ -264,13 +270,39 @@ pub struct Slot {
     pub seen: usize,
     /// It is in the queue of those that can go on.
     is_runnable: bool,
+    /// A strip has it.
+    is_open: bool,
 }
 
 impl Slot {
+    /// A slot of a strip.
+    fn new(strip: Strip, order: OrderIndex) -> Slot {
+        Slot {
+            strip,
+            order,
+            round: None,
+            waiting: VecDeque::new(),
+            limit: usize::MAX,
+            held_since: None,
+            quiet_until: None,
+            seen: 0,
+            is_runnable: false,
+            is_open: true,
+        }
+    }
+
+    /// A slot that nobody has becomes a strip's, in its memory.
+    fn reopen(&mut self, strip: Strip, order: OrderIndex) {
+        assert!(!self.is_open && self.round.is_none() && self.waiting.is_empty(), "{:?} is open", self.strip);
+        (self.strip, self.order, self.is_open) = (strip, order, true);
+        self.release();
+    }
+
     /// Round under way.
     ///
     /// # Panics
     /// When there is none.
+    #[inline]
     pub fn round_mut(&mut self) -> &mut Round {
         self.round.as_mut().expect("a strip whose round is under way")
     }
@@ -303,11 +335,13 @@ impl Slot {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
-    slots: Slab<Slot>,
-    /// Slots by strip, in order: few enough for a table that is searched by halves.
-    by_strip: Vec<(Strip, u32)>,
+    slots: Vec<Slot>,
+    /// Slots that no strip has.
+    free: Vec<u32>,
+    /// Slots by strip.
+    by_strip: Index,
     /// Work for strips that have no slot yet.
     pub backlog: VecDeque<(Strip, Job)>,
     /// Slots that can go on.
@@ -318,68 +352,77 @@ pub struct Table {
     pub pools: Pools,
 }
 
-impl Table {
-    /// Place of a strip among those in work, or where it would be.
-    fn search(&self, strip: Strip) -> Result<usize, usize> {
-        self.by_strip.binary_search_by_key(&strip, |(strip, _)| *strip)
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_strip: Index::new(2 * SLOTS_MAX),
+            backlog: VecDeque::new(),
+            runnable: VecDeque::new(),
+            starved: VecDeque::new(),
+            pools: Pools::default(),
+        }
     }
+}
 
+impl Table {
     /// Slot of a strip.
+    #[inline]
     #[must_use]
     pub fn find(&self, strip: Strip) -> Option<u32> {
-        self.search(strip).ok().map(|index| self.by_strip[index].1)
+        self.by_strip.find(strip.0, |slot| self.slots[slot as usize].strip.0)
     }
 
-    /// Slot by its number.
+    /// Slot by its number. One that no strip has is empty, and can neither go on nor be closed.
     ///
     /// # Panics
-    /// When it is not in use.
+    /// When there is none.
+    #[inline]
     #[must_use]
     pub fn slot(&self, slot: u32) -> &Slot {
-        self.slots.get(slot)
+        &self.slots[slot as usize]
     }
 
     /// Slot by its number.
     ///
     /// # Panics
-    /// When it is not in use.
+    /// When there is none.
+    #[inline]
     pub fn slot_mut(&mut self, slot: u32) -> &mut Slot {
-        self.slots.get_mut(slot)
+        &mut self.slots[slot as usize]
     }
 
     /// Slot by its number, and memory for its next round.
     ///
     /// # Panics
-    /// When it is not in use.
+    /// When there is none.
+    #[inline]
     pub fn slot_and_pools(&mut self, slot: u32) -> (&mut Slot, &mut Pools) {
-        (self.slots.get_mut(slot), &mut self.pools)
+        (&mut self.slots[slot as usize], &mut self.pools)
     }
 
     /// True when another strip can be worked on.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.slots.len() < SLOTS_MAX
+        self.len() < SLOTS_MAX
     }
 
     /// A slot for a strip.
     ///
     /// # Panics
     /// When the strip has one, or there is no room.
-    pub fn open(&mut self, strip: Strip) -> u32 {
+    pub fn open(&mut self, strip: Strip, order: OrderIndex) -> u32 {
         assert!(self.has_room());
-        let waiting = self.pools.queues.pop().unwrap_or_default();
-        let number = self.slots.insert(Slot {
-            strip,
-            round: None,
-            waiting,
-            limit: usize::MAX,
-            held_since: None,
-            quiet_until: None,
-            seen: 0,
-            is_runnable: false,
-        });
-        let index = self.search(strip).expect_err("a strip that is not in work");
-        self.by_strip.insert(index, (strip, number));
+        let number = if let Some(number) = self.free.pop() {
+            self.slots[number as usize].reopen(strip, order);
+            number
+        } else {
+            self.slots.push(Slot::new(strip, order));
+            u32::try_from(self.slots.len() - 1).expect("a bounded table")
+        };
+        let Table { slots, by_strip, .. } = self;
+        by_strip.insert(strip.0, number, |slot| slots[slot as usize].strip.0);
         number
     }
 
@@ -387,40 +430,59 @@ impl Table {
     ///
     /// # Panics
     /// When something is left to do.
-    pub fn close(&mut self, slot: u32) {
-        let Slot { strip, round, waiting, is_runnable, .. } = self.slots.remove(slot);
-        assert!(round.is_none() && waiting.is_empty() && !is_runnable, "{strip:?} is not through");
-        self.pools.queues.push(waiting);
-        let index = self.search(strip).expect("a strip in work");
-        self.by_strip.remove(index);
+    pub fn close(&mut self, number: u32) {
+        let slot = self.slot_mut(number);
+        let is_through = slot.round.is_none() && slot.waiting.is_empty() && !slot.is_runnable;
+        assert!(is_through && slot.is_open, "{:?} is not through", slot.strip);
+        let strip = slot.strip;
+        slot.is_open = false;
+        let Table { slots, by_strip, .. } = self;
+        let closed = by_strip.remove(strip.0, |slot| slots[slot as usize].strip.0);
+        assert!(closed == Some(number), "{strip:?} has another slot");
+        self.free.push(number);
     }
 
     /// A strip is no longer in work, unless its slot goes on.
     pub fn close_resting(&mut self, slot: u32) {
-        if !self.slots.get(slot).is_runnable {
+        if !self.slot(slot).is_runnable {
             self.close(slot);
         }
     }
 
+    /// A command of a slot's round was answered: it can go on after the last.
+    #[inline]
+    pub fn note_answer(&mut self, number: u32) {
+        let slot = self.slot_mut(number);
+        let round = slot.round_mut();
+        round.pending -= 1;
+        if round.pending == 0 {
+            self.run(number);
+        }
+    }
+
     /// A slot can go on.
-    pub fn run(&mut self, slot: u32) {
-        let is_runnable = &mut self.slots.get_mut(slot).is_runnable;
-        if !std::mem::replace(is_runnable, true) {
-            self.runnable.push_back(slot);
+    ///
+    /// # Panics
+    /// When no strip has it.
+    pub fn run(&mut self, number: u32) {
+        let slot = self.slot_mut(number);
+        assert!(slot.is_open, "a slot that no strip has");
+        if !std::mem::replace(&mut slot.is_runnable, true) {
+            self.runnable.push_back(number);
         }
     }
 
     /// The next slot that can go on.
     pub fn next_runnable(&mut self) -> Option<u32> {
         let slot = self.runnable.pop_front()?;
-        self.slots.get_mut(slot).is_runnable = false;
+        self.slot_mut(slot).is_runnable = false;
         Some(slot)
     }
 
     /// Slots in use.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.free.len()
     }
 
     /// True when something is in work, or waits, that takes the dirty mark.
@@ -430,28 +492,29 @@ impl Table {
         let of_slot = |slot: &Slot| {
             slot.round.as_ref().is_some_and(|round| round.is_marked()) || slot.waiting.iter().any(is_marked)
         };
-        self.backlog.iter().any(|(_, job)| is_marked(job)) || self.slots.iter().any(of_slot)
+        self.backlog.iter().any(|(_, job)| is_marked(job)) || self.iter().any(of_slot)
     }
 
     /// True when nothing is in work and nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.backlog.is_empty()
+        self.len() == 0 && self.backlog.is_empty()
     }
 
     /// Strips in work.
     pub fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter()
+        self.slots.iter().filter(|slot| slot.is_open)
     }
 
-    /// Slots whose rounds wait for dirty mark, bits or a log.
+    /// Slots whose rounds wait for dirty mark, bits or a log, by strip.
     #[must_use]
     pub fn logging(&self) -> Vec<u32> {
-        let is_logging = |slot: &u32| {
-            let round = self.slots.get(*slot).round.as_ref();
-            round.is_some_and(|round| round.phase() == Phase::Logging)
-        };
-        self.by_strip.iter().map(|(_, slot)| *slot).filter(is_logging).collect()
+        let is_logging =
+            |slot: &Slot| slot.round.as_ref().is_some_and(|round| round.phase() == Phase::Logging);
+        let numbered = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_open && is_logging(slot));
+        let mut slots: Vec<(Strip, u32)> = numbered.map(|(number, slot)| (slot.strip, number)).collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, number)| number).collect()
     }
 }
 

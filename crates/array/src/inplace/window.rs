@@ -92,12 +92,16 @@ impl Window {
         }
         self.note_open(open);
         self.writes += 1;
-        let found = self.streams.iter().position(|stream| stream.requests > 0 && stream.next == first);
-        let oldest = || (0..STREAMS_MAX).min_by_key(|index| self.streams[*index].used).unwrap_or(0);
-        let index = found.unwrap_or_else(oldest);
-        let stream = &mut self.streams[index];
-        let requests = if found.is_some() { stream.requests.saturating_add(1) } else { 1 };
-        *stream = Stream { next: first + blocks, requests, used: self.writes };
+        let next = Stream { next: first + blocks, requests: 1, used: self.writes };
+        let (mut oldest, mut used) = (0, u64::MAX);
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if stream.next == first && stream.requests > 0 {
+                *stream = Stream { requests: stream.requests.saturating_add(1), ..next };
+                return;
+            }
+            (oldest, used) = if stream.used < used { (index, stream.used) } else { (oldest, used) };
+        }
+        self.streams[oldest] = next;
     }
 
     fn note_open(&mut self, open: usize) {
