@@ -1,14 +1,15 @@
 //! Watching over drives in service: what is not answered, what is lost, what waits and what is slow.
 //!
 //! ```text
-//!   age of the oldest command    0 .......... limit .............. 2 x limit
+//!   age of the oldest command    0 .......... limit .............. 2 x limit, and its patience where it is waited for
 //!                                             logged, in status    given up, handled as a drive that died
 //! ```
 //! When more drives than the array can do without do not answer, what they all lie on is in trouble. None of them is
 //! given up then, and clients wait: afterwards all of them are as they were.
 //!
 //! Writes that wait for room on a full file system do not count: that is no trouble of the drive, and ends by itself.
-//! Nor do commands that wait for a drive that is away for a while (ADR 72): that has a patience of its own.
+//! Nor do commands that wait for a drive that is away for a while (ADR 72): that has a patience of its own. It comes on top for a drive that
+//! does not answer: Linux aborts a command after 30 s, as a rule, resets the controller after 60, and then takes its time.
 //! Nor does time in which nobody looked, because the process was stopped or its machine was: drives had none either.
 
 use array::log::volume::LogVolume;
@@ -178,7 +179,8 @@ impl DriveWatch {
         said.is_lost = false;
         let age = |oldest: &Outstanding| now.since(oldest.since.max(blind_until));
         let Some(oldest) = condition.oldest.filter(|oldest| age(oldest) >= self.limit) else {
-            if said.unanswered.take().is_some() {
+            let was_unanswered = said.unanswered.take().is_some();
+            if was_unanswered && condition.hiccups.stalled_since.is_none() {
                 log::warn!("{name}: answers again");
             }
             return Verdict::Well;
@@ -187,7 +189,8 @@ impl DriveWatch {
             let seconds = now.since(oldest.since).0 / SECOND.0;
             log::error!("{name}: a command to zone {} has not been answered for {seconds} s", oldest.zone);
         }
-        if age(&oldest).0 >= 2 * self.limit.0 { Verdict::Overdue } else { Verdict::Well }
+        let most = 2 * self.limit.0 + condition.hiccups.patience.0;
+        if age(&oldest).0 >= most { Verdict::Overdue } else { Verdict::Well }
     }
 
     /// Gives up drives whose time is over. When they are more than the array can do without, what they lie on is in
@@ -222,7 +225,7 @@ impl DriveWatch {
     /// Says when a drive is away, and when it is back.
     fn note_hiccups(&mut self, index: usize, name: &Name) {
         let (condition, said) = &mut self.drives[index];
-        let Hiccups { count, stalled_since, last } = condition.hiccups;
+        let Hiccups { count, stalled_since, last, .. } = condition.hiccups;
         let over = count - u32::from(stalled_since.is_some());
         // Another drive in its place begins anew.
         if over > said.hiccups
@@ -240,7 +243,7 @@ impl DriveWatch {
         let is_stalled = stalled_since.is_some();
         if is_stalled && !said.is_stalled {
             log::warn!(
-                "{name}: was reset or is away, and is waited for: its writes wait, reads are decoded from other drives"
+                "{name}: was reset, is away or does not answer, and is waited for: its writes wait, reads are decoded from other drives"
             );
         }
         said.is_stalled = is_stalled;

@@ -21,6 +21,8 @@ pub struct Hosting {
     profile: Option<Profile>,
     /// Time for which a device that is away is waited for; zero is none.
     patience: Nanos,
+    /// Time after which a device that does not answer is as good as away.
+    limit: Nanos,
     /// Where those are that came back.
     moved: Moved,
     /// Bell that rings when a hosted drive has answers.
@@ -40,13 +42,19 @@ pub struct Hosted {
 impl Hosting {
     /// Drives as they are, or as a profile has them. None is waited for that is away.
     pub fn new(profile: Option<Profile>) -> Result<Hosting> {
-        let (patience, moved) = (Nanos(0), Moved::default());
-        Ok(Hosting { profile, patience, moved, bell: Bell::new().context("event descriptor of the drives")? })
+        let (patience, limit, moved) = (Nanos(0), Nanos(0), Moved::default());
+        Ok(Hosting {
+            profile,
+            patience,
+            limit,
+            moved,
+            bell: Bell::new().context("event descriptor of the drives")?,
+        })
     }
 
-    /// The same, where devices that are away are waited for.
-    pub fn with_patience(self, patience: Nanos) -> Hosting {
-        Hosting { patience, ..self }
+    /// The same, where devices are waited for that are away, or do not answer within a limit.
+    pub fn with_patience(self, patience: Nanos, limit: Nanos) -> Hosting {
+        Hosting { patience, limit, ..self }
     }
 
     /// Returns the profile whose timing drives take, if any.
@@ -94,7 +102,8 @@ impl Hosting {
                     Nanos(0) => Box::new(device),
                     patience => {
                         let way = DeviceWay::new(drive.found.uuid(), self.bell_descriptor()?, Arc::clone(&self.moved));
-                        Box::new(Patient::new(Box::new(device), Some(Box::new(way)), patience))
+                        let patient = Patient::new(Box::new(device), Some(Box::new(way)), patience);
+                        Box::new(patient.with_limit(self.limit))
                     }
                 };
                 Ok(Hosted { device, pace: None, wake_fd: None })

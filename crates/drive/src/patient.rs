@@ -18,6 +18,10 @@
 //! An append that landed in part has no place for its rest, and whatever follows it would lie where nobody expects it: it
 //! and the others of the zone are answered with [`Status::WriteFault`], which costs the zone (ADR 7).
 //!
+//! A command that is not answered within a limit makes the drive a stalled one, too: the kernel gives up after a time of its own, and
+//! resets the controller, which takes a while. Until a command is cut off, patience does not run: whoever watches over the drives judges
+//! by the age of the oldest command, for when many drives do not answer the trouble is none of theirs.
+//!
 //! No thread and no clock: what opens a drive anew is a [`WayBack`], which never blocks.
 
 mod command;
@@ -35,13 +39,15 @@ use command::{Kind, Pending, Place};
 use known::{Found, Line};
 use settle::{Blocks, Fate, Orphan, Orphans};
 use std::collections::BTreeMap;
-use zone::condition::{Condition, Hiccups, Settled};
+use zone::condition::{Condition, Hiccups, Outstanding, Settled};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZonedDevice};
 
 /// Time between two looks at a drive that is stalled.
 const LOOK_EVERY: Nanos = Nanos(100_000_000);
 /// Most time between two polls that counts: in more, nobody looked, for the process was stopped or its machine was.
 const BLIND_AFTER: Nanos = Nanos(1_000_000_000);
+/// Time between two polls after which answers may have come that nobody took.
+const UNPOLLED_AFTER: Nanos = Nanos(5_000_000_000);
 /// Tokens of the drive's own commands; others count commands from zero.
 const REPORT: Token = Token(u64::MAX);
 const READ: Token = Token(u64::MAX - 1);
@@ -83,11 +89,58 @@ struct Asking {
     zones: BTreeMap<ZoneIndex, Unsettled>,
 }
 
-/// How long a stalled drive was waited for.
-#[derive(Debug, Default)]
+/// How long a stalled drive is waited for.
+#[derive(Debug)]
 struct Wait {
+    patience: Nanos,
+    /// Age of a command that is not answered, from which on the drive is stalled.
+    limit: Option<Nanos>,
     looked_at: Instant,
+    /// Patience that is spent.
     spent: Nanos,
+    /// The drive, or a command, was cut off: patience runs.
+    is_cut_off: bool,
+    /// Ages of commands count from here.
+    blind_until: Instant,
+}
+
+impl Wait {
+    fn new(patience: Nanos) -> Wait {
+        let (looked_at, blind_until) = (Instant(0), Instant(0));
+        Wait { patience, limit: None, looked_at, spent: Nanos(0), is_cut_off: false, blind_until }
+    }
+
+    /// Time at which patience is over, if it runs.
+    fn end(&self) -> Option<Instant> {
+        self.is_cut_off.then(|| self.looked_at + Nanos(self.patience.0.saturating_sub(self.spent.0)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_cut_off && self.spent >= self.patience
+    }
+
+    /// The owner looked at the drive.
+    fn note_look(&mut self, now: Instant) {
+        let unseen = now.since(self.looked_at);
+        if self.is_cut_off {
+            self.spent.0 += unseen.min(BLIND_AFTER).0;
+        }
+        self.note_blind(now);
+        self.looked_at = now;
+    }
+
+    fn note_blind(&mut self, now: Instant) {
+        if now.since(self.looked_at) >= UNPOLLED_AFTER {
+            self.blind_until = now;
+        }
+    }
+
+    /// True when a command has waited for too long.
+    fn is_overdue(&mut self, now: Instant, oldest: Option<Outstanding>) -> bool {
+        self.note_blind(now);
+        let since = oldest.map(|oldest| oldest.since.max(self.blind_until));
+        since.zip(self.limit).is_some_and(|(since, limit)| now.since(since) >= limit)
+    }
 }
 
 /// See the module.
@@ -95,7 +148,6 @@ pub struct Patient {
     inner: Box<dyn ZonedDevice>,
     way_back: Option<Box<dyn WayBack>>,
     geometry: Geometry,
-    patience: Nanos,
     state: State,
     /// Hiccups are waited for: clients are served.
     outlives: bool,
@@ -123,7 +175,6 @@ impl Patient {
             inner,
             way_back,
             geometry,
-            patience,
             state: State::Learning,
             outlives: false,
             pending: BTreeMap::new(),
@@ -131,12 +182,19 @@ impl Patient {
             out_count: 0,
             zones: Vec::new(),
             asking: Asking::default(),
-            wait: Wait::default(),
+            wait: Wait::new(patience),
             hiccups: Hiccups::default(),
             loss: None,
             done: Vec::new(),
             answers: Vec::new(),
         }
+    }
+
+    /// The same, which is stalled as well when a command is not answered for so long.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Nanos) -> Patient {
+        self.wait.limit = Some(limit);
+        self
     }
 
     fn enter(&mut self, state: State) {
@@ -203,7 +261,7 @@ impl Patient {
             for answer in answers.extract_if(.., |answer| answer.status == Status::Success) {
                 self.on_answer(now, answer);
             }
-            self.stall(now);
+            self.stall(now, true);
         }
         for answer in answers.drain(..) {
             self.on_answer(now, answer);
@@ -228,6 +286,7 @@ impl Patient {
         assert!(pending.place == Place::Out, "a command is answered that the drive has");
         if is_stalled && status != Status::Success {
             // It may have failed for one before it that was cut off.
+            self.wait.is_cut_off |= status == Status::DeviceGone;
             pending.place = Place::Adrift(frames);
             self.out_count -= 1;
             return;
@@ -251,11 +310,12 @@ impl Patient {
         self.finish(number, status, offset, (frames, report));
     }
 
-    /// Nobody knows whether some commands were carried out. Reads change nothing, and others may know what was asked.
-    fn stall(&mut self, now: Instant) {
+    /// Nobody knows whether some commands were carried out: they were cut off, or are not answered. Reads change nothing, and others may
+    /// know what was asked.
+    fn stall(&mut self, now: Instant, is_cut_off: bool) {
         self.enter(State::Stalled { since: now });
         self.asking = Asking { at: now, ..Asking::default() };
-        self.wait = Wait { looked_at: now, spent: Nanos(0) };
+        (self.wait.looked_at, self.wait.spent, self.wait.is_cut_off) = (now, Nanos(0), is_cut_off);
         self.hiccups.count += 1;
         self.hiccups.stalled_since = Some(now);
         for pending in self.pending.values_mut() {
@@ -269,12 +329,9 @@ impl Patient {
 
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
-        if self.is_stalled() {
-            self.wait.spent.0 += now.since(self.wait.looked_at).min(BLIND_AFTER).0;
-            self.wait.looked_at = now;
-        }
+        self.wait.note_look(now);
         match self.state {
-            State::Stalled { .. } | State::Settling { .. } if self.wait.spent >= self.patience => {
+            State::Stalled { .. } | State::Settling { .. } if self.wait.is_over() => {
                 let loss = self.inner.condition(now).loss;
                 self.lose(loss.unwrap_or(Loss::Interrupted));
             }
@@ -329,7 +386,8 @@ impl Patient {
             State::Learning => self.lose(Loss::Interrupted),
             State::Stalled { since } if is_told => self.examine(now, since, &answer.report),
             // It is asked again, for as long as there is patience.
-            State::Stalled { .. } | State::Lost => {}
+            State::Stalled { .. } => self.wait.is_cut_off = true,
+            State::Lost => {}
             State::Serving | State::Settling { .. } => unreachable!("a drive that serves is not asked"),
         }
     }
@@ -431,6 +489,7 @@ impl Patient {
         settled.repeated += u32::try_from(again).unwrap_or(u32::MAX);
         self.hiccups.stalled_since = None;
         self.hiccups.last = Some(settled);
+        self.wait.is_cut_off = false;
         self.enter(State::Serving);
         self.resume(now);
     }
@@ -572,18 +631,25 @@ impl ZonedDevice for Patient {
             true => Some(self.asking.at),
             false => self.inner.next_event(),
         };
-        let end = self.wait.looked_at + Nanos(self.patience.0.saturating_sub(self.wait.spent.0));
-        Some(below.map_or(end, |below| below.min(end)))
+        [below, self.wait.end()].into_iter().flatten().min()
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
         let inner = self.inner.condition(now);
-        if inner.loss.is_some() && self.outlives && self.state == State::Serving {
-            self.stall(now);
+        if self.outlives && self.state == State::Serving {
+            let is_cut_off = inner.loss.is_some();
+            if is_cut_off || self.wait.is_overdue(now, inner.oldest) {
+                self.stall(now, is_cut_off);
+            }
         }
-        let hiccups = self.hiccups;
+        let patience = if self.outlives { self.wait.patience } else { Nanos(0) };
+        let hiccups = Hiccups { patience, ..self.hiccups };
         match self.state {
-            State::Stalled { .. } | State::Settling { .. } => Condition { hiccups, ..Condition::default() },
+            State::Stalled { .. } | State::Settling { .. } => {
+                self.wait.is_cut_off |= inner.loss.is_some();
+                let oldest = inner.oldest.filter(|_| !self.wait.is_cut_off);
+                Condition { hiccups, oldest, ..Condition::default() }
+            }
             State::Lost => Condition { hiccups, loss: self.loss.or(inner.loss), ..inner },
             State::Learning | State::Serving => Condition { hiccups, ..inner },
         }

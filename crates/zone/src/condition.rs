@@ -45,8 +45,10 @@ pub struct Settled {
 pub struct Hiccups {
     /// Count of them, the present one included.
     pub count: u32,
-    /// The drive is away, since then.
+    /// The drive is away, or has not answered for long, since then.
     pub stalled_since: Option<Instant>,
+    /// Time for which it is waited for when it is away; zero where it is not.
+    pub patience: Nanos,
     /// The last one that is over.
     pub last: Option<Settled>,
 }

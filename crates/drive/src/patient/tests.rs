@@ -7,6 +7,7 @@ use crate::emulated::EmulatedDrive;
 use std::sync::{Arc, Mutex};
 
 const PATIENCE: Nanos = Nanos(60_000_000_000);
+const LIMIT: Nanos = Nanos(30_000_000_000);
 const MS: u64 = 1_000_000;
 
 fn geometry() -> Geometry {
@@ -40,6 +41,8 @@ struct Core {
     answers: Vec<Completion>,
     /// Commands are held until the test lets them go.
     holds: bool,
+    /// Time of the first of them.
+    held_since: Instant,
     is_away: bool,
     /// Handles with a lower number are dead.
     device: u32,
@@ -56,7 +59,7 @@ impl ZonedDevice for Handle {
         &self.2
     }
 
-    fn submit(&mut self, _: Instant, command: Command) {
+    fn submit(&mut self, now: Instant, command: Command) {
         let mut core = self.0.0.lock().unwrap();
         core.reports += u32::from(matches!(command.op, Op::Report { .. }));
         if core.is_away || core.device != self.1 {
@@ -64,6 +67,9 @@ impl ZonedDevice for Handle {
             return core.answers.push(asked.done(Err(Status::DeviceGone), frames_of(command.op)));
         }
         if core.holds {
+            if core.held.is_empty() {
+                core.held_since = now;
+            }
             return core.held.push(command);
         }
         core.carry_out(command);
@@ -74,8 +80,10 @@ impl ZonedDevice for Handle {
     }
 
     fn condition(&mut self, _: Instant) -> Condition {
-        let is_dead = self.0.0.lock().unwrap().device != self.1;
-        Condition { loss: is_dead.then_some(Loss::Removed), ..Condition::default() }
+        let core = self.0.0.lock().unwrap();
+        let loss = (core.device != self.1).then_some(Loss::Removed);
+        let oldest = core.held.first().map(|held| Outstanding { zone: held.zone, since: core.held_since });
+        Condition { loss, oldest, ..Condition::default() }
     }
 }
 
@@ -106,10 +114,12 @@ impl Rig {
     fn new() -> Rig {
         let media = EmulatedDrive::on_heap(geometry(), [1; 16]).unwrap();
         let (held, answers) = (Vec::new(), Vec::new());
-        let core = Core { media, held, answers, holds: false, is_away: false, device: 0, reports: 0 };
+        let (holds, is_away, held_since) = (false, false, Instant(0));
+        let core = Core { media, held, answers, holds, held_since, is_away, device: 0, reports: 0 };
         let below = Shared(Arc::new(Mutex::new(core)));
         let handle = Box::new(Handle(below.clone(), 0, geometry()));
-        let mut drive = Patient::new(handle, Some(Box::new(below.clone())), PATIENCE);
+        let way_back = Some(Box::new(below.clone()) as Box<dyn WayBack>);
+        let mut drive = Patient::new(handle, way_back, PATIENCE).with_limit(LIMIT);
         drive.outlive_hiccups(true);
         let mut rig = Rig { drive, below, now: Instant(0), done: Vec::new() };
         // It learns what its zones are before anything else.
@@ -238,7 +248,7 @@ fn appends_that_landed_are_answered_and_others_are_given_again() {
     rig.cut(&[Not, Done, Done, Not]);
     assert_eq!(rig.answers(), [(2, Success, 4), (3, Success, 2), (4, Success, 0), (5, Stalled, 0)]);
     assert_eq!((rig.byte(2, 2), rig.byte(2, 4), rig.pointer(2), rig.pointer(3)), (5, 3, 6, 1));
-    let Hiccups { count, stalled_since, last } = rig.drive.condition(rig.now).hiccups;
+    let Hiccups { count, stalled_since, last, .. } = rig.drive.condition(rig.now).hiccups;
     assert_eq!((count, stalled_since), (1, None));
     assert_eq!(last.map(|last| (last.waited, last.landed, last.repeated)), Some((3, 2, 1)));
 }
@@ -453,4 +463,80 @@ fn before_service_nobody_is_patient() {
     rig.core().is_away = true;
     rig.give(2, 2, append(&[2]));
     assert_eq!(rig.answers(), [(1, Success, 0), (2, DeviceGone, 0)]);
+}
+
+/// Looks at the drive once a second, as those do who watch over drives; returns the last condition.
+fn watched(rig: &mut Rig, seconds: u64) -> Condition {
+    for _ in 0..seconds {
+        rig.wait(1000);
+        rig.drive.condition(rig.now);
+        rig.turn();
+    }
+    rig.drive.condition(rig.now)
+}
+
+#[test]
+fn a_drive_that_does_not_answer_is_stalled_and_not_lost() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1, 2]));
+    rig.give(2, 2, read(0));
+    assert!(watched(&mut rig, 29).oldest.is_some() && !rig.drive.is_stalled());
+    let condition = watched(&mut rig, 1);
+    assert_eq!((condition.hiccups.count, condition.hiccups.patience), (1, PATIENCE));
+    assert_eq!(rig.answers(), [(2, Stalled, 0)], "others may know what was asked");
+    rig.give(3, 2, append(&[3]));
+    let condition = watched(&mut rig, 3600);
+    assert!(rig.answers().is_empty() && rig.drive.is_stalled(), "nothing was cut off");
+    assert_eq!(condition.oldest.map(|oldest| oldest.since), Some(Instant(0)), "for who watches over drives");
+    // Patience begins where the kernel's ends.
+    rig.cut(&[Done, Not]);
+    assert_eq!(watched(&mut rig, 59).oldest, None);
+    assert!(rig.answers().is_empty() && rig.drive.is_stalled());
+    (rig.core().holds, rig.now) = (false, Instant(rig.now.0 + 100 * MS));
+    let held = std::mem::take(&mut rig.core().held);
+    held.into_iter().for_each(|command| rig.core().carry_out(command));
+    rig.wait(300);
+    assert_eq!(rig.answers(), [(1, Success, 0), (3, Success, 2)]);
+    assert_eq!((rig.pointer(2), rig.drive.is_stalled()), (3, false));
+}
+
+#[test]
+fn a_drive_that_answers_late_serves_again() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1, 2]));
+    watched(&mut rig, 30);
+    rig.give(2, 2, append(&[3]));
+    rig.core().holds = false;
+    let held = std::mem::take(&mut rig.core().held);
+    held.into_iter().for_each(|command| rig.core().carry_out(command));
+    rig.wait(200);
+    assert_eq!(rig.answers(), [(1, Success, 0), (2, Success, 2)]);
+    let Hiccups { stalled_since, last, .. } = rig.drive.condition(rig.now).hiccups;
+    let last = last.unwrap();
+    assert_eq!((stalled_since, last.landed, last.repeated), (None, 0, 0));
+}
+
+#[test]
+fn patience_is_over_after_a_command_that_was_cut_off_late() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1]));
+    watched(&mut rig, 100);
+    rig.core().is_away = true;
+    rig.cut(&[Not]);
+    assert_eq!(watched(&mut rig, 59).loss, None);
+    assert_eq!(watched(&mut rig, 1).loss, Some(Loss::Interrupted));
+    assert_eq!(rig.answers(), [(1, DeviceGone, 0)]);
+}
+
+#[test]
+fn a_drive_is_not_stalled_for_answers_that_nobody_took() {
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1]));
+    rig.now = Instant(rig.now.0 + 3_600_000 * MS);
+    rig.drive.condition(rig.now);
+    assert!(!rig.drive.is_stalled());
 }
