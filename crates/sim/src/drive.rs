@@ -24,6 +24,7 @@ use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
 use history::{History, Mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use zone::condition::Outstanding;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, Stream};
@@ -41,6 +42,8 @@ const BASELINE_MAGIC: &[u8] = b"ZWRAIZN1";
 #[derive(Debug)]
 struct InFlight {
     number: u64,
+    zone: ZoneIndex,
+    since: Instant,
     kind: Kind,
     /// Command, until it has taken effect.
     command: Option<Command>,
@@ -340,6 +343,7 @@ impl Drive {
         };
         let covers_windows = (!covers.is_empty()).then(|| self.history.mark(&self.media));
         assert!(now <= effect_at && effect_at <= due, "a command takes effect before it is done");
+        let zone = command.zone;
         // What comes after the power has failed has no effect.
         let is_too_late = power.recovering && power.reorders && power.is_off();
         let (command, completion) = match is_too_late {
@@ -348,6 +352,8 @@ impl Drive {
         };
         self.flight.push(InFlight {
             number,
+            zone,
+            since: now,
             kind,
             command,
             completion,
@@ -377,6 +383,13 @@ impl Drive {
                 (now + Nanos(until_effect), now + Nanos(span))
             }
         }
+    }
+
+    /// The command that has waited longest for its answer.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Outstanding> {
+        let outstanding = |flight: &InFlight| Outstanding { zone: flight.zone, since: flight.since };
+        self.flight.iter().map(outstanding).min_by_key(|command| command.since)
     }
 
     /// Lets effects happen and delivers completions that are due.
@@ -763,6 +776,8 @@ impl Drive {
             let stub = Command { token: command.token, zone: command.zone, op: stub(&mut command.op, fate) };
             self.flight.push(InFlight {
                 number: self.next_number,
+                zone: command.zone,
+                since: Instant(0),
                 kind: Kind::Any,
                 command: None,
                 completion: Some(refused(command, Status::DeviceGone)),

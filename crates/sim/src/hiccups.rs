@@ -25,6 +25,10 @@ impl World {
         let mut guard = self.service.rack.lock();
         let rack = &mut *guard;
         let drive = &mut rack.drives[self.bays.drive_of[member]];
+        // A controller that does not answer is reset, and does then.
+        if self.service.plan.limit_ms > 0 {
+            drive.faults.hangs_until = drive.faults.hangs_until.min(now);
+        }
         let is_meant = span >= patience;
         let is_in_time = drive.would_be_missed_for(now, span) < patience;
         if drive.is_dead() || now < drive.faults.hangs_until || !is_meant && !is_in_time {

@@ -53,6 +53,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { header_block: false, ..raizn }),
     |plan| plan.summary_rows = 0,
     |plan| plan.patience_ms = 0,
+    |plan| plan.limit_ms = 0,
     |plan| plan.append_blocks = plan.append_blocks.min(4),
     |plan| plan.transfer_blocks = plan.transfer_blocks.min(4),
 ];

@@ -145,6 +145,9 @@ pub struct Plan {
     /// Time for which a drive that is away is waited for; zero is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub patience_ms: u64,
+    /// Time after which a drive that is waited for counts as away when it does not answer; zero is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub limit_ms: u64,
     /// The engine notices other servers that take its drives.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fences: bool,
@@ -264,6 +267,7 @@ impl Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6869_6363);
         if self.areas.is_none() && random.chance(1, 4) {
             self.patience_ms = pick(random, &[3_000, 8_000]);
+            self.limit_ms = pick(random, &[0, 50, 1_000]);
         }
         self
     }
@@ -393,6 +397,7 @@ impl Plan {
             summary_rows: 0,
             stripe_tables_bytes: None,
             patience_ms: 0,
+            limit_ms: 0,
             fences: false,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             rebuild_by_load: false,

@@ -61,19 +61,22 @@ pub struct SharedRack {
     rack: Arc<Mutex<Rack>>,
     /// Time for which engines wait for a drive that is away, if they do.
     patience: Option<Nanos>,
+    /// Time after which a drive that does not answer counts as away, if it does.
+    limit: Option<Nanos>,
 }
 
 impl SharedRack {
     /// Shares a rack.
     #[must_use]
     pub fn new(rack: Rack) -> SharedRack {
-        SharedRack { rack: Arc::new(Mutex::new(rack)), patience: None }
+        SharedRack { rack: Arc::new(Mutex::new(rack)), patience: None, limit: None }
     }
 
-    /// The same, where engines wait for drives that are away.
+    /// The same, where engines wait for drives that are away, or do not answer within a limit; zero is none.
     #[must_use]
-    pub fn with_patience(self, patience: Nanos) -> SharedRack {
-        SharedRack { patience: (patience.0 > 0).then_some(patience), ..self }
+    pub fn with_patience(self, patience: Nanos, limit: Nanos) -> SharedRack {
+        let given = |time: Nanos| (time.0 > 0).then_some(time);
+        SharedRack { patience: given(patience), limit: given(limit), ..self }
     }
 
     /// The rack. After a panic it is only read, for what it recorded.
@@ -91,7 +94,11 @@ impl SharedRack {
             None => handle,
             Some(patience) => {
                 let back = Back { rack: self.clone(), drive, geometry };
-                Box::new(Patient::new(handle, Some(Box::new(back)), patience))
+                let patient = Patient::new(handle, Some(Box::new(back)), patience);
+                Box::new(match self.limit {
+                    None => patient,
+                    Some(limit) => patient.with_limit(limit),
+                })
             }
         }
     }
@@ -164,7 +171,11 @@ impl ZonedDevice for Handle {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        self.rack.lock().drives[self.drive].note_look(now);
-        Condition { loss: self.is_dead().then_some(Loss::Removed), ..Condition::default() }
+        let oldest = {
+            let drive = &mut self.rack.lock().drives[self.drive];
+            drive.note_look(now);
+            drive.oldest()
+        };
+        Condition { loss: self.is_dead().then_some(Loss::Removed), oldest, ..Condition::default() }
     }
 }

@@ -14,8 +14,8 @@ use crate::rack::SharedRack;
 use crate::tally::{Failure, Tally};
 use array::engine::Engine;
 use array::request::{Reply, Request, RequestId, RequestOp};
-use base::time::Instant;
-use base::units::Lba;
+use base::time::{Instant, Nanos};
+use base::units::{DriveIndex, Lba};
 
 /// Turns at one instant before it counts as a live-lock.
 const TURNS_AT_ONCE_MAX: u32 = 10_000;
@@ -23,6 +23,9 @@ const TURNS_AT_ONCE_MAX: u32 = 10_000;
 const UNANSWERED_EVENTS_MAX: u32 = 1_000_000;
 /// Virtual time a request may take, beyond what drives hang.
 pub(crate) const PATIENCE_NS: u64 = 120_000_000_000;
+
+/// Time between two looks at drives that hang.
+const LOOK_EVERY: Nanos = Nanos(100_000_000);
 
 /// The array in service.
 pub(crate) struct Service {
@@ -111,10 +114,27 @@ impl Service {
         if self.is_dark() {
             return Ok(false);
         }
-        let Some(next) = self.volume().clients_view().next_deadline() else { return Ok(false) };
+        let Some(mut next) = self.volume().clients_view().next_deadline() else { return Ok(false) };
+        if self.plan.limit_ms > 0 && self.now < self.hangs_until {
+            next = next.min(self.now + LOOK_EVERY);
+        }
         self.now = self.now.max(next);
+        self.watch();
         self.turn()?;
         Ok(true)
+    }
+
+    /// Looks at the drives, as a server does: one that does not answer counts as away.
+    fn watch(&mut self) {
+        if self.plan.limit_ms == 0 {
+            return;
+        }
+        let (now, members) = (self.now, self.plan.members);
+        if let Some(volume) = self.volume().log() {
+            for member in 0..members {
+                volume.condition(now, DriveIndex::at(member));
+            }
+        }
     }
 
     pub(crate) fn run_events(&mut self, events: u64) -> Result<(), Failure> {

@@ -53,7 +53,7 @@ impl World {
             (0..plan.members).map(|member| Drive::new(plan, geometry, uuid(member), member)).collect();
         let power = Power::in_recovery();
         let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep), rival: None });
-        let rack = rack.with_patience(Nanos(plan.patience_ms * 1_000_000));
+        let rack = rack.with_patience(Nanos(plan.patience_ms * 1_000_000), Nanos(plan.limit_ms * 1_000_000));
         let devices = (0..plan.members).map(|member| Some(rack.device(member))).collect();
         let members: Vec<[u8; 16]> = (0..plan.members).map(uuid).collect();
         assert!(

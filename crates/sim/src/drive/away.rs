@@ -57,7 +57,7 @@ impl Drive {
     /// True while the owner of the drive may still wait for it.
     #[must_use]
     pub fn is_missed(&self, now: Instant) -> bool {
-        now < self.absence.until + FINDING_OUT
+        self.absence.until > Instant(0) && now < self.absence.until + FINDING_OUT
     }
 
     /// Time for which the owner would have to wait, should the drive be away for this long from now on.
@@ -159,6 +159,8 @@ impl Drive {
     pub(super) fn turn_away(&mut self, now: Instant, command: Command, number: u64) {
         self.flight.push(InFlight {
             number,
+            zone: command.zone,
+            since: now,
             kind: Kind::Any,
             command: None,
             completion: Some(refused(command, Status::DeviceGone)),
