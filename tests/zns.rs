@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
-use support::nvme;
+use support::nvme::{self, controller_of, is_stalled, node, pull, put_back};
 use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, let_run, refused, status, zoneweave};
@@ -47,10 +47,6 @@ fn run_with_nvme(name: &str) {
         &scratch,
         Inside { name, kernel: Kernel::Current, devices, modules: "nvme", programs: &[], prepare },
     );
-}
-
-fn node(index: usize) -> PathBuf {
-    PathBuf::from(format!("/dev/ng{index}n1"))
 }
 
 #[test]
@@ -212,7 +208,7 @@ fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mu
     let place = text(dir);
     let writers = oracle.write(&server, random);
     let_run(Duration::from_millis(500));
-    std::fs::write("/sys/class/nvme/nvme2/device/remove", "1").unwrap();
+    pull(2);
     assert!(
         until(SOON, || status(dir)["state"] == "degraded"),
         "the drive is not missed: {:#}\n{}",
@@ -248,29 +244,18 @@ fn caught_up(dir: &Path, server: &Server, member: usize) {
 /// Another drive is lost, so that what was rebuilt is needed. Both come back while clients write, and the one that is a member is
 /// caught up.
 fn come_back(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
-    std::fs::write("/sys/class/nvme/nvme0/device/remove", "1").unwrap();
+    pull(0);
     let server = Server::serve_degraded(dir);
     oracle.verify(&server);
     let writers = oracle.write(&server, random);
     let_run(Duration::from_millis(500));
-    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
-    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == NODES));
+    put_back(NODES);
     caught_up(dir, &server, 0);
     server.kill_9();
     println!("- a drive came back, killed after {} acknowledged requests", oracle.join(writers));
     let server = Server::serve(dir);
     oracle.verify(&server);
     server.stop();
-}
-
-/// Number of the controller of a member.
-fn controller_of(dir: &Path, member: usize) -> String {
-    let path = status(dir)["members"][member]["path"].as_str().unwrap().to_owned();
-    path.trim_start_matches("/dev/ng").trim_end_matches("n1").to_owned()
-}
-
-fn is_stalled(dir: &Path, member: usize) -> bool {
-    status(dir)["members"][member]["state"] == "stalled"
 }
 
 /// The controller of a drive is reset while clients write, and the drive is pulled and put back. Nothing of it is given up, and
@@ -285,7 +270,7 @@ fn hiccups(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
         std::fs::write(format!("/sys/class/nvme/nvme{number}/reset_controller"), "1").unwrap();
     }
     let_run(Duration::from_secs(2));
-    std::fs::write(format!("/sys/class/nvme/nvme{number}/device/remove"), "1").unwrap();
+    pull(number);
     assert!(until(SOON, || is_stalled(dir, 1)), "{:#}\n{}", status(dir), server.log());
     let mut client = server.client();
     for block in 0..64 {
@@ -293,7 +278,7 @@ fn hiccups(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     }
     assert!(is_stalled(dir, 1), "reads do not wait for a drive: {:#}", status(dir));
     println!("- 64 reads while a drive was away, {} decoded", status(dir)["degraded_reads"]);
-    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
+    put_back(NODES);
     let is_well = || status(dir)["state"] == "clean" && status(dir)["members"][1]["state"] == "active";
     assert!(until(SOON, is_well), "{:#}\n{}", status(dir), server.log());
     let_run(Duration::from_millis(500));
@@ -327,14 +312,13 @@ fn stop_while_away(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     let writers = oracle.write(&server, random);
     let_run(Duration::from_millis(500));
     let number = controller_of(dir, 3);
-    std::fs::write(format!("/sys/class/nvme/nvme{number}/device/remove"), "1").unwrap();
+    pull(number);
     assert!(until(SOON, || is_stalled(dir, 3)), "{:#}\n{}", status(dir), server.log());
     let stopped = ask(&["stop", text(dir)]);
     println!("- stopped while a drive was away: {:?}", stopped.code());
     assert!(until(Duration::from_secs(20), || server.has_ended()), "{}", server.log());
     println!("- {} acknowledged requests", oracle.join(writers));
-    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
-    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == NODES));
+    put_back(NODES);
     let server = Server::serve(dir);
     assert_eq!(status(dir)["state"], "clean");
     oracle.verify(&server);

@@ -18,6 +18,7 @@ pub mod mount;
 pub mod nbd;
 pub mod nvme;
 pub mod outside;
+pub mod reader;
 pub mod run;
 pub mod scratch;
 pub mod server;

@@ -1,7 +1,10 @@
-//! NVMe drives that QEMU emulates, as options of its command line.
+//! NVMe drives that QEMU emulates, as options of its command line, and what a test in the machine does to them.
 
+use super::run::{SOON, until};
+use super::server::status;
 use super::text;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 
 /// Blocks of 4,096 bytes with 64 bytes of metadata apart.
 pub const WITH_METADATA: &str = "logical_block_size=4096,physical_block_size=4096,ms=64,mset=0";
@@ -34,4 +37,114 @@ pub fn wait_for(drives: usize) -> String {
     format!(
         "for try in $(seq 100); do [ $(ls /dev/ng*n1 2> /dev/null | wc -l) = {drives} ] && break; sleep 0.1; done"
     )
+}
+
+/// Gives a machine the monitor of its own QEMU, as a serial line.
+pub fn monitor(scratch: &Path) -> Vec<String> {
+    let socket = text(&scratch.join("monitor")).to_owned();
+    [
+        "-qmp",
+        &format!("unix:{socket},server=on,wait=off"),
+        "-chardev",
+        &format!("socket,id=monitor,path={socket}"),
+        "-device",
+        "isa-serial,chardev=monitor,index=1",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// Prepares the line to the monitor, in the machine.
+pub const MONITOR_LINE: &str = "stty -F /dev/ttyS1 raw -echo";
+
+/// The monitor, in the machine.
+pub struct Monitor {
+    line: std::fs::File,
+}
+
+impl Monitor {
+    /// Begins to talk to it.
+    pub fn new() -> Monitor {
+        let line = std::fs::File::options().read(true).write(true).open("/dev/ttyS1").unwrap();
+        let mut monitor = Monitor { line };
+        // What it said before somebody listened may have been echoed to it, which it does not understand.
+        let is_heard = (0..5).any(|_| monitor.try_ask("qmp_capabilities", "{}").is_ok());
+        assert!(is_heard, "QEMU's monitor does not understand");
+        monitor
+    }
+
+    /// Asks for a command with these arguments, and waits for its answer, which comes when the machine goes on.
+    pub fn ask(&mut self, command: &str, arguments: &str) {
+        if let Err(line) = self.try_ask(command, arguments) {
+            panic!("QEMU does not {command} {arguments}: {line}");
+        }
+    }
+
+    fn try_ask(&mut self, command: &str, arguments: &str) -> Result<(), String> {
+        writeln!(self.line, "{{\"execute\": \"{command}\", \"arguments\": {arguments}}}").unwrap();
+        for line in BufReader::new(&self.line).lines() {
+            match line.unwrap() {
+                // It was asked twice.
+                line if line.contains("already complete") => {}
+                line if line.contains("\"error\"") => return Err(line),
+                line if line.contains("\"return\"") => return Ok(()),
+                _ => {}
+            }
+        }
+        panic!("the monitor is gone");
+    }
+
+    /// Lets the first namespace of a controller move so many bytes in a second; 0 is no limit.
+    pub fn throttle(&mut self, index: usize, bytes: u64) {
+        let others = "\"bps_rd\": 0, \"bps_wr\": 0, \"iops\": 0, \"iops_rd\": 0, \"iops_wr\": 0";
+        self.ask(
+            "block_set_io_throttle",
+            &format!("{{\"device\": \"z{index}n1\", \"bps\": {bytes}, {others}}}"),
+        );
+    }
+}
+
+/// Node of the first namespace of a controller, in the machine.
+pub fn node(controller: usize) -> PathBuf {
+    PathBuf::from(format!("/dev/ng{controller}n1"))
+}
+
+/// Number of the controller of a node. Its namespace may have another number when the drive comes back before its old node was let go.
+#[track_caller]
+pub fn controller_number(node: &str) -> usize {
+    let numbers = node.trim_start_matches("/dev/ng").split_once('n');
+    numbers.and_then(|(controller, _)| controller.parse().ok()).unwrap_or_else(|| panic!("{node}: no node"))
+}
+
+/// Number of the controller that a member has now.
+#[track_caller]
+pub fn controller_of(dir: &Path, member: usize) -> usize {
+    controller_number(status(dir)["members"][member]["path"].as_str().unwrap())
+}
+
+/// Number in the serial number of a controller: that of its drive in QEMU.
+#[track_caller]
+pub fn drive_of(controller: usize) -> usize {
+    let serial = std::fs::read_to_string(format!("/sys/class/nvme/nvme{controller}/serial")).unwrap();
+    serial.trim().trim_start_matches("zns").parse().unwrap()
+}
+
+/// Pulls a controller out of its bus.
+#[track_caller]
+pub fn pull(controller: usize) {
+    std::fs::write(format!("/sys/class/nvme/nvme{controller}/device/remove"), "1").unwrap();
+}
+
+/// Puts everything back that was pulled, and waits until there are so many namespaces.
+#[track_caller]
+pub fn put_back(namespaces: usize) {
+    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
+    let count = || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count();
+    assert!(until(SOON, || count() == namespaces), "{} namespaces", count());
+}
+
+/// True when a member is away and waited for.
+#[track_caller]
+pub fn is_stalled(dir: &Path, member: usize) -> bool {
+    status(dir)["members"][member]["state"] == "stalled"
 }

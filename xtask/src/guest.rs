@@ -1,13 +1,14 @@
 //! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), that have drives for arrays
-//! (tests/zns.rs, tests/zoned.rs) and lose their power (tests/power.rs), or a volume as a disk of their own (tests/ublk.rs), whose drives have formats that cannot
-//! be used (tests/formats.rs) or are of all kinds (tests/differential.rs).
+//! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs) or answer too late (tests/slow.rs), and lose their power (tests/power.rs), or a volume as a disk of
+//! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs).
 
 use crate::phase::{cargo, run as run_program};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 /// Programs of tests that boot machines.
-const PROGRAMS: [&str; 7] = ["machine", "zns", "zoned", "power", "ublk", "formats", "differential"];
+const PROGRAMS: [&str; 9] =
+    ["machine", "zns", "zoned", "yank", "slow", "power", "ublk", "formats", "differential"];
 /// Those of the short form.
 const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
 

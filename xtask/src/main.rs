@@ -118,9 +118,10 @@ const COMMANDS: &[Command] = &[
         help: "Boots a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, for arrays of both \
                engines; kills the server\nthree times under ext4 and compares every file at the end (tests/machine.rs). Another \
                machine has NVMe drives with zones, and an array on them\nwhose server is killed and whose drives are pulled \
-               (tests/zns.rs). Others have zoned disks without metadata, whose zones die\n(tests/zoned.rs), lose their power \
-               under load (tests/power.rs), or have volumes as disks of their own (tests/ublk.rs).\nNAME is machine, zns, zoned, power \
-               or ublk. --short: two power cuts, and no zoned and ublk. As root, half an hour for all. The kernel's package is downloaded\n\
+               (tests/zns.rs). Others have zoned disks without metadata, whose zones die\n(tests/zoned.rs), drives that are \
+               yanked (tests/yank.rs) or answer too late (tests/slow.rs), lose their power under load (tests/power.rs),\nor have \
+               volumes as disks of their own (tests/ublk.rs). NAME is machine, zns, zoned, yank, slow, power, ublk,\nformats or \
+               differential. --short: two power cuts, and no zoned and ublk. As root, half an hour for all. The kernel's package is downloaded\n\
                to target/guest and unpacked, never installed; \
                ZONEWEAVE_KERNEL names an unpacked one. Debian: qemu-system-x86 busybox-static cpio kmod.",
         run: Run::Words("[--short] [NAME...]", guest::run),

@@ -1,0 +1,176 @@
+//! NVMe drives that are yanked out of a machine under load. One comes back under another name and keeps its place; another one comes
+//! back too late, and is caught up; a third one never does, and a spare steps in. No client sees an error. `cargo xtask guest` runs it.
+//!
+//! ```text
+//!   yanked ──> waited for ──> back: what was in flight is settled
+//!                 │ patience is over
+//!                 └──> failed ──> back: caught up by itself
+//!                          └────> a spare: rebuilt, and what comes back then is refused
+//! ```
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use base::random::Random;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
+use support::nvme::{self, Monitor, controller_of, drive_of, is_stalled, node, pull, put_back};
+use support::reader::Load;
+use support::run::{SOON, until};
+use support::scratch::Scratch;
+use support::server::{Server, ask, assert_clean, let_run, status};
+use support::writer::Oracle;
+use support::{random, text};
+
+/// Drives of an array.
+const MEMBERS: usize = 4;
+/// And one to step in.
+const DRIVES: usize = MEMBERS + 1;
+const DRIVE_BYTES: u64 = 512 << 20;
+
+/// Bytes that a drive moves in a second which has commands in flight when it is yanked.
+const SLOW: u64 = 256 << 10;
+
+#[test]
+fn yanked_drives_cost_no_client_an_error() {
+    if is_inside() {
+        live();
+    } else if is_asked_for(&[]) {
+        let scratch = Scratch::new("yank");
+        let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
+        let drive = |index| {
+            let namespace = nvme::namespace(scratch.path(), (index, 1), DRIVE_BYTES, &format);
+            nvme::controller(index).into_iter().chain(namespace)
+        };
+        let devices = (0..DRIVES).flat_map(drive).chain(nvme::monitor(scratch.path())).collect();
+        run_inside(
+            &scratch,
+            Inside {
+                name: "yanked_drives_cost_no_client_an_error",
+                kernel: Kernel::Current,
+                devices,
+                // What a drive does not answer is cut off after a second, and not after half a minute.
+                modules: "nvme_core:io_timeout=1 nvme",
+                programs: &[],
+                prepare: &format!("{}; {}", nvme::wait_for(DRIVES), nvme::MONITOR_LINE),
+            },
+        );
+    }
+}
+
+#[track_caller]
+fn wait_for(dir: &Path, server: &Server, what: &str, is_so: impl Fn() -> bool) {
+    assert!(until(SOON * 2, is_so), "{what}: {:#}\n{}", status(dir), server.log());
+}
+
+fn live() {
+    let mut random = random(26);
+    let dir = PathBuf::from("/tmp/array");
+    let nodes: Vec<String> = (0..MEMBERS).map(|index| text(&node(index)).to_owned()).collect();
+    ask(&["create", text(&dir), "--drives-path", &nodes.join(","), "--size", "256MiB"]).expect("create");
+    let mut oracle = Oracle::new();
+    in_time(&dir, &mut oracle, &mut random);
+    too_late(&dir, &mut oracle, &mut random);
+    never(&dir, &mut oracle, &mut random);
+    assert_clean(&dir);
+}
+
+/// A drive is yanked again and again, with commands in flight, and comes back under another name. It keeps its place.
+fn in_time(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+    let server = Server::serve(dir);
+    let mut monitor = Monitor::new();
+    let load = Load::begin(&server, oracle, random);
+    let before = status(dir)["retired_zones"].clone();
+    for round in 0..3 {
+        let controller = controller_of(dir, 1);
+        let drive = drive_of(controller);
+        if round > 0 {
+            monitor.throttle(drive, SLOW);
+            let_run(Duration::from_millis(300));
+        }
+        pull(controller);
+        monitor.throttle(drive, 0);
+        wait_for(dir, &server, "it is missed", || is_stalled(dir, 1));
+        let_run(Duration::from_millis(random.below(2000)));
+        put_back(DRIVES);
+        let is_back = || status(dir)["members"][1]["state"] == "active";
+        wait_for(dir, &server, "it is back", is_back);
+        wait_for(dir, &server, "it has another name", || controller_of(dir, 1) != controller);
+    }
+    let after = status(dir);
+    let log = server.log();
+    assert_eq!((&after["state"], &after["retired_zones"]), (&"clean".into(), &before), "{after:#}\n{log}");
+    assert!(after["members"][1]["hiccups"].as_u64().unwrap() >= 3, "{after:#}\n{log}");
+    assert!(!log.contains("drive 1 is there again"), "it was a member all the time: {log}");
+    log.lines().filter(|line| line.contains(" is back after ")).for_each(|line| println!("- {line}"));
+    load.kill(server, oracle, "yanked three times and back in time");
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    server.stop();
+    assert_clean(dir);
+}
+
+/// A drive comes back when nobody waits for it any more, and is caught up without being asked for. Another one is failed then, so
+/// that its data are needed.
+fn too_late(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+    let server = Server::serve_with(dir, &["--drive-patience", "2"]);
+    oracle.verify(&server);
+    let load = Load::begin(&server, oracle, random);
+    pull(controller_of(dir, 2));
+    wait_for(dir, &server, "it is missed", || is_stalled(dir, 2));
+    wait_for(dir, &server, "it is failed", || status(dir)["state"] == "degraded");
+    let_run(Duration::from_secs(1));
+    put_back(DRIVES);
+    wait_for(dir, &server, "it is caught up", || {
+        status(dir)["state"] == "clean" && server.log().contains("drive 2 is back")
+    });
+    let log = server.log();
+    log.lines().filter(|line| line.contains(" is back: ")).for_each(|line| println!("- {line}"));
+    load.kill(server, oracle, "yanked, failed and caught up");
+    let server = Server::serve(dir);
+    ask(&["drive", "fail", text(dir), "0"]).expect("fail");
+    oracle.verify(&server);
+    ask(&["drive", "re-add", text(dir), "0", "--wait"]).expect("re-add");
+    server.stop();
+    assert_clean(dir);
+}
+
+/// A drive does not come back, and a spare takes its place under load. While that is rebuilt another member is yanked, waited for and
+/// put back; the drive that was replaced is there again by then, too, and is none of the array.
+fn never(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+    let server = Server::serve_with(dir, &["--drive-patience", "4"]);
+    oracle.verify(&server);
+    let stand_in = (0..).find(|number| drive_of_node(*number) == Some(MEMBERS)).unwrap();
+    ask(&["drive", "add-spare", text(dir), text(&node(stand_in))]).expect("add-spare");
+    let load = Load::begin(&server, oracle, random);
+    pull(controller_of(dir, 3));
+    wait_for(dir, &server, "it is missed", || is_stalled(dir, 3));
+    let steps_in = || server.log().contains("a spare takes its place");
+    wait_for(dir, &server, "the spare steps in", steps_in);
+    pull(controller_of(dir, 0));
+    wait_for(dir, &server, "another one is missed", || is_stalled(dir, 0));
+    let_run(Duration::from_secs(1));
+    put_back(DRIVES);
+    wait_for(dir, &server, "it is rebuilt", || status(dir)["state"] == "clean");
+    assert_eq!(controller_of(dir, 3), stand_in, "{:#}", status(dir));
+    // Long enough for a drive that may come back to be taken in.
+    let_run(Duration::from_secs(4));
+    let now = status(dir);
+    assert_eq!(now["state"], "clean", "{now:#}\n{}", server.log());
+    assert_eq!(controller_of(dir, 3), stand_in, "{now:#}");
+    load.kill(server, oracle, "yanked for ever, a spare stepped in");
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    assert_eq!(controller_of(dir, 3), stand_in, "{:#}", status(dir));
+    ask(&["drive", "fail", text(dir), "1"]).expect("fail");
+    oracle.verify(&server);
+    ask(&["drive", "re-add", text(dir), "1", "--wait"]).expect("re-add");
+    server.stop();
+}
+
+/// The drive of a controller of this number, if it is there.
+fn drive_of_node(controller: usize) -> Option<usize> {
+    node(controller).exists().then(|| drive_of(controller))
+}
