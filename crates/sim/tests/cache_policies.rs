@@ -91,13 +91,13 @@ impl Client {
     fn watch_victims(&mut self) {
         let shard = self.volume.shard();
         for (place, drive) in shard.drives().iter().enumerate() {
-            for (index, zone) in (0..).zip(&drive.zones) {
+            for (index, zone) in (0..).zip(drive.zones.iter()) {
                 let copies = shard.copies_on_their_way(place, ZoneIndex(index));
                 assert!(
-                    zone.used != ZoneUse::Resetting || copies == 0 || drive.data_share() == 0,
+                    zone.used() != ZoneUse::Resetting || copies == 0 || drive.data_share() == 0,
                     "drive {place}, zone {index}: reset while {copies} copies have not landed"
                 );
-                self.waits += u32::from(zone.used == ZoneUse::Draining && copies > 0);
+                self.waits += u32::from(zone.used() == ZoneUse::Draining && copies > 0);
             }
         }
     }

@@ -46,7 +46,8 @@ impl ZoneUse {
     /// True of zones on whose media bytes of objects are, or may be.
     fn holds_data(self) -> bool {
         use ZoneUse::{Collecting, Draining, Full, Open, Resetting};
-        matches!(self, Open | Full | Collecting | Draining | Resetting)
+        let is_readable = matches!(self, Open | Full | Collecting);
+        is_readable || matches!(self, Draining | Resetting)
     }
 
     /// True when a zone that is used for this may be used for that next.
