@@ -30,10 +30,8 @@ fn drives_of_all_kinds_walk_alike() {
     } else if is_asked_for(&[]) {
         let scratch = Scratch::new("differential");
         let formats = [format!("{WITH_METADATA},{ZONED}"), format!("{PLAIN},{ZONED}"), PLAIN.to_owned()];
-        let device = |(index, format): (usize, &String)| {
-            let namespace = nvme::namespace(scratch.path(), (index, 1), 512 << 20, format);
-            nvme::controller(index).into_iter().chain(namespace)
-        };
+        let device =
+            |(index, format): (usize, &String)| nvme::drive(scratch.path(), index, 512 << 20, format);
         let devices = formats.iter().enumerate().flat_map(device).collect();
         let prepare = format!("{}\n{NULL_DISK}", nvme::wait_for(formats.len()));
         let name = "drives_of_all_kinds_walk_alike";

@@ -167,12 +167,8 @@ fn boot(scratch: &Scratch) -> Cut {
     std::fs::File::create(&state).unwrap().set_len(64 << 20).unwrap();
     run("mkfs.ext4", &["-q", "-F", text(&state)]).expect("mkfs.ext4");
     let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
-    let mut devices: Vec<String> = (0..DRIVES)
-        .flat_map(|index| {
-            let namespace = nvme::namespace(scratch.path(), (index, 1), DRIVE_BYTES, &format);
-            nvme::controller(index).into_iter().chain(namespace)
-        })
-        .collect();
+    let mut devices: Vec<String> =
+        (0..DRIVES).flat_map(|index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format)).collect();
     let outside = Outside::new(scratch.path());
     devices.extend(outside.options(PORT));
     devices.extend(

@@ -17,9 +17,8 @@ use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
 use support::nvme::{self, Monitor, controller_of, drive_of, is_stalled, node};
 use support::reader::Load;
-use support::run::{SOON, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask, assert_clean, let_run, status};
+use support::server::{Server, ask, assert_clean, let_run, status, wait_until};
 use support::writer::Oracle;
 use support::{random, text};
 
@@ -39,10 +38,7 @@ fn a_drive_that_answers_too_late_keeps_its_place() {
     } else if is_asked_for(&[]) {
         let scratch = Scratch::new("slow");
         let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
-        let drive = |index| {
-            let namespace = nvme::namespace(scratch.path(), (index, 1), DRIVE_BYTES, &format);
-            nvme::controller(index).into_iter().chain(namespace)
-        };
+        let drive = |index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format);
         let devices = (0..DRIVES).flat_map(drive).chain(nvme::monitor(scratch.path())).collect();
         run_inside(
             &scratch,
@@ -56,11 +52,6 @@ fn a_drive_that_answers_too_late_keeps_its_place() {
             },
         );
     }
-}
-
-#[track_caller]
-fn wait_for(dir: &Path, server: &Server, what: &str, is_so: impl Fn() -> bool) {
-    assert!(until(SOON * 2, is_so), "{what}: {:#}\n{}", status(dir), server.log());
 }
 
 fn live() {
@@ -113,9 +104,9 @@ fn timed_out(
     for round in 1..=2 {
         let drive = drive_of(controller_of(dir, member));
         monitor.throttle(drive, SLOW);
-        wait_for(dir, &server, "it is away", || is_stalled(dir, member));
+        wait_until(dir, &server, "it is away", || is_stalled(dir, member));
         monitor.throttle(drive, 0);
-        wait_for(dir, &server, "it is back", || {
+        wait_until(dir, &server, "it is back", || {
             let now = &status(dir)["members"][member];
             now["state"] == "active" && now["hiccups"].as_u64().unwrap() >= round
         });

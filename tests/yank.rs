@@ -18,9 +18,8 @@ use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
 use support::nvme::{self, Monitor, controller_of, drive_of, is_stalled, node, pull, put_back};
 use support::reader::Load;
-use support::run::{SOON, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask, assert_clean, let_run, status};
+use support::server::{Server, ask, assert_clean, let_run, status, wait_until};
 use support::writer::Oracle;
 use support::{random, text};
 
@@ -40,10 +39,7 @@ fn yanked_drives_cost_no_client_an_error() {
     } else if is_asked_for(&[]) {
         let scratch = Scratch::new("yank");
         let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
-        let drive = |index| {
-            let namespace = nvme::namespace(scratch.path(), (index, 1), DRIVE_BYTES, &format);
-            nvme::controller(index).into_iter().chain(namespace)
-        };
+        let drive = |index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format);
         let devices = (0..DRIVES).flat_map(drive).chain(nvme::monitor(scratch.path())).collect();
         run_inside(
             &scratch,
@@ -58,11 +54,6 @@ fn yanked_drives_cost_no_client_an_error() {
             },
         );
     }
-}
-
-#[track_caller]
-fn wait_for(dir: &Path, server: &Server, what: &str, is_so: impl Fn() -> bool) {
-    assert!(until(SOON * 2, is_so), "{what}: {:#}\n{}", status(dir), server.log());
 }
 
 fn live() {
@@ -92,12 +83,12 @@ fn in_time(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
         }
         pull(controller);
         monitor.throttle(drive, 0);
-        wait_for(dir, &server, "it is missed", || is_stalled(dir, 1));
+        wait_until(dir, &server, "it is missed", || is_stalled(dir, 1));
         let_run(Duration::from_millis(random.below(2000)));
         put_back(DRIVES);
         let is_back = || status(dir)["members"][1]["state"] == "active";
-        wait_for(dir, &server, "it is back", is_back);
-        wait_for(dir, &server, "it has another name", || controller_of(dir, 1) != controller);
+        wait_until(dir, &server, "it is back", is_back);
+        wait_until(dir, &server, "it has another name", || controller_of(dir, 1) != controller);
     }
     let after = status(dir);
     let log = server.log();
@@ -119,11 +110,11 @@ fn too_late(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     oracle.verify(&server);
     let load = Load::begin(&server, oracle, random);
     pull(controller_of(dir, 2));
-    wait_for(dir, &server, "it is missed", || is_stalled(dir, 2));
-    wait_for(dir, &server, "it is failed", || status(dir)["state"] == "degraded");
+    wait_until(dir, &server, "it is missed", || is_stalled(dir, 2));
+    wait_until(dir, &server, "it is failed", || status(dir)["state"] == "degraded");
     let_run(Duration::from_secs(1));
     put_back(DRIVES);
-    wait_for(dir, &server, "it is caught up", || {
+    wait_until(dir, &server, "it is caught up", || {
         status(dir)["state"] == "clean" && server.log().contains("drive 2 is back")
     });
     let log = server.log();
@@ -146,14 +137,14 @@ fn never(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     ask(&["drive", "add-spare", text(dir), text(&node(stand_in))]).expect("add-spare");
     let load = Load::begin(&server, oracle, random);
     pull(controller_of(dir, 3));
-    wait_for(dir, &server, "it is missed", || is_stalled(dir, 3));
+    wait_until(dir, &server, "it is missed", || is_stalled(dir, 3));
     let steps_in = || server.log().contains("a spare takes its place");
-    wait_for(dir, &server, "the spare steps in", steps_in);
+    wait_until(dir, &server, "the spare steps in", steps_in);
     pull(controller_of(dir, 0));
-    wait_for(dir, &server, "another one is missed", || is_stalled(dir, 0));
+    wait_until(dir, &server, "another one is missed", || is_stalled(dir, 0));
     let_run(Duration::from_secs(1));
     put_back(DRIVES);
-    wait_for(dir, &server, "it is rebuilt", || status(dir)["state"] == "clean");
+    wait_until(dir, &server, "it is rebuilt", || status(dir)["state"] == "clean");
     assert_eq!(controller_of(dir, 3), stand_in, "{:#}", status(dir));
     // Long enough for a drive that may come back to be taken in.
     let_run(Duration::from_secs(4));

@@ -90,8 +90,7 @@ fn an_array_on_namespaces_without_metadata_survives() {
     } else if is_asked_for(&[]) {
         let scratch = Scratch::new("plain");
         let format = format!("logical_block_size=4096,physical_block_size=4096,{}", nvme::ZONED);
-        let namespace = |index| nvme::namespace(scratch.path(), (index, 1), 1 << 30, &format);
-        let drive = |index| nvme::controller(index).into_iter().chain(namespace(index));
+        let drive = |index| nvme::drive(scratch.path(), index, 1 << 30, &format);
         let devices = (0..DISKS).flat_map(drive).collect();
         let prepare = nvme::wait_for(DISKS);
         on_machine("an_array_on_namespaces_without_metadata_survives", devices, "nvme", &[], &prepare);

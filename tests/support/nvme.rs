@@ -32,6 +32,11 @@ pub fn namespace(scratch: &Path, (index, number): (usize, u32), bytes: u64, form
     .to_vec()
 }
 
+/// A controller with one namespace.
+pub fn drive(scratch: &Path, index: usize, bytes: u64, format: &str) -> Vec<String> {
+    controller(index).into_iter().chain(namespace(scratch, (index, 1), bytes, format)).collect()
+}
+
 /// Waits in the machine until so many controllers have their first namespace.
 pub fn wait_for(drives: usize) -> String {
     format!(

@@ -49,6 +49,12 @@ pub fn check(dir: &Path) -> (Option<i32>, Value) {
     (finished.code(), answer.unwrap_or_else(|error| panic!("check is not JSON: {error}\n{finished}")))
 }
 
+/// Waits until something is so of an array that is served.
+#[track_caller]
+pub fn wait_until(dir: &Path, server: &Server, what: &str, is_so: impl Fn() -> bool) {
+    assert!(until(SOON * 2, is_so), "{what}: {:#}\n{}", status(dir), server.log());
+}
+
 /// Asserts that an array that is not served is clean.
 #[track_caller]
 pub fn assert_clean(dir: &Path) {

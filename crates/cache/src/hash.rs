@@ -85,6 +85,12 @@ impl KeyHash {
         self.0
     }
 
+    /// All of its bits in each of 64: as [`Ident::hash`].
+    #[must_use]
+    pub fn spread(self) -> u64 {
+        mix(self.0)
+    }
+
     /// Six bytes, as on the media.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 6] {

@@ -7,7 +7,7 @@
 
 use super::drive::{Drive, JournalEntries, JournalZone};
 use super::zones::{Zone, ZoneUse};
-use super::{Effects, Purpose, Shard, command};
+use super::{Effects, Purpose, Shard, command, locate};
 use crate::ghost::Ghost;
 use crate::hash::Ident;
 use crate::index::PageNumber;
@@ -286,9 +286,7 @@ impl Shard {
         let from = self.sweep.next.expect("a pass is under way");
         let (drives, zones, evicted) = (&self.drives, &self.sweep.zones, &mut self.sweep.evicted);
         let is_gone = |ident: Ident, page: PageNumber| {
-            let drive =
-                drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
-            let zone = ZoneIndex((page.0 - drives[drive].base) / drives[drive].capacity);
+            let (drive, zone, _) = locate(drives, page);
             let is_evicted = zones.contains(&(drive, zone));
             if is_evicted && drives[drive].zones[zone.index()].stream == Stream::Young.code() {
                 evicted.remember(ident.hash());

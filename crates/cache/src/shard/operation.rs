@@ -8,7 +8,6 @@ use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
 use base::pieces::PieceSet;
-use base::random::mix;
 use base::time::Instant;
 
 /// What is to be done with a key.
@@ -85,7 +84,7 @@ impl Shard {
         let desk = &mut self.desk;
         let Some(first) = first else {
             desk.operations.get_mut(number).last = number;
-            desk.firsts.insert(mix(hash.bits()), number);
+            desk.firsts.insert(hash.spread(), number);
             return desk.ready.push_back(number);
         };
         let last = std::mem::replace(&mut desk.operations.get_mut(first).last, number);
@@ -94,7 +93,7 @@ impl Shard {
 
     /// The operation on a key that is under way.
     fn first_of(&self, hash: KeyHash, key: &FullKey) -> Option<u32> {
-        let mut of_hash = self.desk.firsts.slots(mix(hash.bits()));
+        let mut of_hash = self.desk.firsts.slots(hash.spread());
         of_hash.find(|number| self.desk.operations.get(*number).key == *key)
     }
 
@@ -329,10 +328,10 @@ impl Shard {
         assert!(operation.pending == 0 || self.membership.is_frozen(), "an answer waits for entries");
         effects.replies.push(Reply { id: operation.id, outcome });
         let desk = &mut self.desk;
-        desk.firsts.remove(mix(operation.hash.bits()), number);
+        desk.firsts.remove(operation.hash.spread(), number);
         if let Some(next) = operation.next {
             desk.operations.get_mut(next).last = operation.last;
-            desk.firsts.insert(mix(operation.hash.bits()), next);
+            desk.firsts.insert(operation.hash.spread(), next);
             desk.ready.push_back(next);
         }
     }

@@ -150,6 +150,14 @@ impl Rig {
         }
     }
 
+    /// Commands below are carried out, and those that come are no longer held.
+    fn let_go(&mut self) {
+        let mut core = self.core();
+        core.holds = false;
+        let held = std::mem::take(&mut core.held);
+        held.into_iter().for_each(|command| core.carry_out(command));
+    }
+
     /// Commands below are cut off, with these fates in their order.
     fn cut(&mut self, fates: &[Fate]) {
         let held = std::mem::take(&mut self.core().held);
@@ -493,9 +501,8 @@ fn a_drive_that_does_not_answer_is_stalled_and_not_lost() {
     rig.cut(&[Done, Not]);
     assert_eq!(watched(&mut rig, 59).oldest, None);
     assert!(rig.answers().is_empty() && rig.drive.is_stalled());
-    (rig.core().holds, rig.now) = (false, Instant(rig.now.0 + 100 * MS));
-    let held = std::mem::take(&mut rig.core().held);
-    held.into_iter().for_each(|command| rig.core().carry_out(command));
+    rig.now = Instant(rig.now.0 + 100 * MS);
+    rig.let_go();
     rig.wait(300);
     assert_eq!(rig.answers(), [(1, Success, 0), (3, Success, 2)]);
     assert_eq!((rig.pointer(2), rig.drive.is_stalled()), (3, false));
@@ -508,9 +515,7 @@ fn a_drive_that_answers_late_serves_again() {
     rig.give(1, 2, append(&[1, 2]));
     watched(&mut rig, 30);
     rig.give(2, 2, append(&[3]));
-    rig.core().holds = false;
-    let held = std::mem::take(&mut rig.core().held);
-    held.into_iter().for_each(|command| rig.core().carry_out(command));
+    rig.let_go();
     rig.wait(200);
     assert_eq!(rig.answers(), [(1, Success, 0), (2, Success, 2)]);
     let Hiccups { stalled_since, last, .. } = rig.drive.condition(rig.now).hiccups;
