@@ -13,6 +13,7 @@ use crate::hash::Ident;
 use crate::index::PageNumber;
 use crate::policy::{Eviction, Stream};
 use base::units::ZoneIndex;
+use std::cmp::Ordering;
 use zone::device::Op as DeviceOp;
 
 /// Zones that are kept free, or on their way to be, for each drive.
@@ -139,7 +140,8 @@ impl Shard {
         strays.into_iter().for_each(|zone| self.close_zone(drive, zone, effects));
     }
 
-    /// Picks a victim for each namespace that has as many zones of its own as it may, among these, when the one that it fills is nearly full.
+    /// Picks a victim for each namespace that has as many zones of its own as it may, among these, when the one that it fills is nearly full. A
+    /// mount may find one more, whose victim was not reset yet: then at once.
     fn pick_of_shares(&mut self, drive: usize) {
         for place in 0..self.drives[drive].shares.len() {
             let own = &mut self.drives[drive];
@@ -147,12 +149,12 @@ impl Shard {
             let (stream, eviction) = (Stream::Share(share.namespace), share.eviction);
             let open = own.open[stream.place()];
             let has_room = open.is_some_and(|zone| own.zones[zone.index()].end < own.capacity / 4 * 3);
-            if own.zones_of(stream) < share.zones_max || has_room {
-                continue;
-            }
             // One victim is collected at a time, and the next waits for that as long as there is room.
-            if own.collection.is_some() && own.has_time() && open.is_some() {
-                continue;
+            let waits = has_room || own.collection.is_some() && own.has_time() && open.is_some();
+            match own.zones_of(stream).cmp(&share.zones_max) {
+                Ordering::Less => continue,
+                Ordering::Equal if waits => continue,
+                Ordering::Equal | Ordering::Greater => {}
             }
             let is_dead = |zone: &Zone| zone.used() == ZoneUse::Full && zone.objects() == 0;
             if let Some(dead) = own.oldest(|zone| zone.stream == stream.code() && is_dead(zone)) {

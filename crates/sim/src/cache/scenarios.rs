@@ -96,6 +96,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("hole-in-a-finished-journal-zone", Run::draw(4_506)),
         // A journal zone that was carried waited for its reset while a record of the members was written, and was chosen again.
         ("journal-zone-carried-twice", carried_twice()),
+        // A mount found a victim of a share that was not reset, beside as many zones as the namespace may have.
+        ("victim-of-a-share-is-there-again", Run::draw(3_967)),
     ]
 }
 
