@@ -187,15 +187,13 @@ impl Shard {
                 if is_expired && !self.membership.is_frozen() {
                     return self.write(number, None, outcome, (now, effects));
                 }
-                let has_missed = u64::from(outcome == Outcome::Found(None));
-                let namespace = self.desk.operations.get(number).key.namespace();
-                self.counters.misses += has_missed;
-                self.counters.of_mut(namespace).misses += has_missed;
-                // What a lost drive or damage hides must not be there again, for it may have expired meanwhile.
-                if !certain && !self.membership.is_frozen() {
-                    return self.wait(number, outcome, effects);
+                if outcome != Outcome::Found(None) {
+                    return self.answer(number, outcome, effects);
                 }
-                self.answer(number, outcome, effects);
+                let namespace = self.desk.operations.get(number).key.namespace();
+                self.counters.misses += 1;
+                self.counters.of_mut(namespace).misses += 1;
+                self.miss(number, outcome, effects);
             }
             Task::Remove => {
                 let outcome = Outcome::Removed(live.is_some());
@@ -213,7 +211,12 @@ impl Shard {
                         self.write(number, None, outcome, (now, effects));
                     }
                     Change::Keep => {
-                        self.answer(number, Outcome::Updated { before: live, change: Kind::Kept }, effects);
+                        let has_missed = live.is_none();
+                        let outcome = Outcome::Updated { before: live, change: Kind::Kept };
+                        if has_missed {
+                            return self.miss(number, outcome, effects);
+                        }
+                        self.answer(number, outcome, effects);
                     }
                     Change::Store(object) if object.value.len() > self.object_max() => {
                         self.answer(number, Outcome::Refused(Refusal::ObjectTooLarge), effects);
@@ -276,6 +279,15 @@ impl Shard {
             None => self.counters.removes += 1,
         }
         self.answer_when_due(number, outcome, effects);
+    }
+
+    /// Answers that a key is not there. What is hidden from the index only (by an entry on its way, a lost drive or damage) must not be
+    /// there again after a crash, for it may have expired meanwhile.
+    fn miss(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
+        if self.membership.is_frozen() {
+            return self.answer(number, outcome, effects);
+        }
+        self.wait(number, outcome, effects);
     }
 
     /// Answers when the entries are on the media that hide versions of what matches the key.
