@@ -11,7 +11,9 @@ use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{KeyHash, Shape};
 use crate::policy::Stream;
 use crate::request::{Namespace, WallMillis};
-use crate::shard::{Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Zone, ZoneUse, Zones};
+use crate::shard::{
+    Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Needed, Zone, ZoneUse, Zones,
+};
 use crate::share::Shares;
 use base::frame::Frame;
 use base::time::Instant;
@@ -73,6 +75,14 @@ pub struct ZoneScan {
     is_full: bool,
     /// When its records expire.
     expiries: Expiries,
+}
+
+impl ZoneScan {
+    /// Highest sequence of its records.
+    fn last_record(&self) -> u64 {
+        let Contents::Data(records) = &self.contents else { return 0 };
+        records.iter().map(|record| record.sequence).max().unwrap_or(0)
+    }
 }
 
 /// A drive that was read.
@@ -363,6 +373,16 @@ impl DriveScan {
         }
     }
 
+    /// How many entries of a journal zone are needed.
+    fn needed(&self, birth: u64, entries: &[Entry]) -> Needed {
+        let is_older = |zone: &&ZoneScan| matches!(zone.contents, Contents::Data(_)) && zone.birth < birth;
+        let mut births: Vec<u64> = self.zones.iter().filter(is_older).map(|zone| zone.birth).collect();
+        births.sort_unstable();
+        let mut needed = Needed::new(&births, birth);
+        entries.iter().for_each(|entry| needed.add(entry.sequence));
+        needed
+    }
+
     /// The drive as the shard sees it.
     ///
     /// A journal zone of which something is lost stays until all is gone that was born before this mount, whose sequences
@@ -405,15 +425,18 @@ impl DriveScan {
                     let takes_more = means_the_same && !scan.is_full && !is_closed;
                     unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
-                    let count = entries.len() as u64;
-                    let entries =
-                        if means_the_same { JournalEntries::Movable(count) } else { JournalEntries::Bound };
+                    let entries = if means_the_same {
+                        JournalEntries::Movable(self.needed(scan.birth, entries))
+                    } else {
+                        JournalEntries::Bound
+                    };
                     journals.push((scan.birth, JournalZone { zone: index, last, entries }, takes_more));
                     ZoneUse::Journal
                 }
             };
             let ZoneScan { birth, stream, end, expiries, .. } = *scan;
             let mut zone = Zone::new(used);
+            zone.last = scan.last_record();
             (zone.birth, zone.stream, zone.end, zone.expiries) = (birth, stream, end, expiries);
             zones.push(zone);
         }

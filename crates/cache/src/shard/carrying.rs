@@ -8,7 +8,7 @@
 //! When the journal is at its bound, its oldest zone has to go. All zones of data that were born before its last block would have to go first, for
 //! its entries hide what is in them (ADR 40, rule 7): a quarter of the drive, or half of it, where blocks have one entry of 290. So what
 //! is still needed of it is written again, to the journal of the same drive. Entries keep their sequences and mean the same where they stand
-//! now, if the index tells the same keys apart.
+//! now, if the index tells the same keys apart. When too much is needed, zones of data go first, the oldest one at a time.
 
 use super::drive::{Drive, JournalEntries, JournalZone};
 use super::{Effects, Purpose, Shard, command};
@@ -20,9 +20,10 @@ use std::ops::Range;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
 /// Most blocks that are read together: what is in them is in memory.
-const READ_BLOCKS_MAX: u32 = 8;
-/// Entries are written again when they take one of so many blocks of what their zone has.
-const SPARSE: u64 = 4;
+const READ_BLOCKS_MAX: u32 = 32;
+/// Entries are written again when they take one of so many blocks of what their zone has: half of what is written to a full journal
+/// was there before, at most.
+const SPARSE: u64 = 2;
 
 /// A journal zone whose entries are written again.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct Carry {
     is_reading: bool,
     /// Entries that were read.
     waiting: VecDeque<Entry>,
+    /// Entries that will still be written again, at most.
+    left: u64,
     /// Some are in the block in flight.
     is_writing: bool,
 }
@@ -45,9 +48,18 @@ impl Carry {
         self.is_reading
     }
 
+    /// Places of the next block that are kept for entries that were read: all that they fill, when the journal has no room for more blocks
+    /// than they take.
+    #[must_use]
+    pub fn reserved(&self, room: u32) -> Option<usize> {
+        let is_tight = u64::from(room) <= self.left.div_ceil(ENTRIES_MAX as u64) + 1;
+        is_tight.then(|| self.waiting.len().min(ENTRIES_MAX))
+    }
+
     /// Takes entries for a block that has room for so many.
     pub fn take(&mut self, room: usize) -> Vec<Entry> {
         let taken: Vec<Entry> = self.waiting.drain(..room.min(self.waiting.len())).collect();
+        self.left = self.left.saturating_sub(taken.len() as u64);
         self.is_writing |= !taken.is_empty();
         taken
     }
@@ -69,17 +81,37 @@ impl Carry {
 }
 
 impl Drive {
-    /// The oldest zone of the journal, when it is in the way and few blocks would hold its entries: half of what the open zone still
-    /// takes is left to clients.
-    fn sparse_journal_zone(&self) -> Option<ZoneIndex> {
+    /// The oldest zone of the journal, when it is not the only one, and how many of its entries are needed, if they may be written again.
+    fn needed_of_oldest(&self) -> Option<(ZoneIndex, u64)> {
         let oldest = self.journal.zones.front().filter(|_| self.journal.zones.len() > 1)?;
-        let JournalEntries::Movable(entries) = oldest.entries else { return None };
-        let blocks = u64::from(self.zones[oldest.zone.index()].end.saturating_sub(1));
-        let dense = entries.div_ceil(ENTRIES_MAX as u64);
-        let has_room = (dense + 1) * 2 <= u64::from(self.journal_room());
-        let is_sparse = dense * SPARSE <= blocks;
-        (self.is_journal_short() && oldest.last >= self.zones.horizon() && is_sparse && has_room)
-            .then_some(oldest.zone)
+        let JournalEntries::Movable(needed) = &oldest.entries else { return None };
+        Some((oldest.zone, needed.above(self.zones.horizon())))
+    }
+
+    /// True when no entry of the oldest zone of the journal hides anything any more. A later block has told the time.
+    pub(super) fn is_oldest_journal_idle(&self) -> bool {
+        let oldest_last = self.journal.zones.front().map_or(0, |zone| zone.last);
+        self.needed_of_oldest().is_some_and(|(_, needed)| needed == 0)
+            && self.journal.told.sequence > oldest_last
+    }
+
+    /// The oldest zone of the journal and how many of its entries are needed, when it is in the way and few blocks would hold them: half of
+    /// what the open zone still takes is left to clients. The later that is, the fewer are needed.
+    fn sparse_journal_zone(&self) -> Option<(ZoneIndex, u64)> {
+        let (zone, needed) = self.needed_of_oldest()?;
+        let blocks = u64::from(self.zones[zone.index()].end.saturating_sub(1));
+        let dense = needed.div_ceil(ENTRIES_MAX as u64);
+        let (room, wanted) = (u64::from(self.journal_room()), (dense + 1) * 2);
+        let is_last_chance = self.journal_share() == 0 && room <= wanted + u64::from(READ_BLOCKS_MAX);
+        let is_in_the_way = needed > 0 && (self.is_journal_short() || is_last_chance);
+        (is_in_the_way && dense * SPARSE <= blocks && wanted <= room).then_some((zone, needed))
+    }
+
+    /// True when the oldest zone of the journal can go though what its entries hide is there.
+    pub(super) fn frees_journal(&self) -> bool {
+        let is_carried = self.journal.zones.front().is_some_and(JournalZone::is_carried);
+        let is_carrying = self.journal.carry.is_some() || self.sparse_journal_zone().is_some();
+        is_carried || is_carrying || self.is_oldest_journal_idle()
     }
 
     fn oldest_journal_zone(&mut self) -> &mut JournalZone {
@@ -95,14 +127,15 @@ impl Shard {
             return;
         }
         if own.journal.carry.is_none()
-            && let Some(zone) = own.sparse_journal_zone()
+            && let Some((zone, left)) = own.sparse_journal_zone()
         {
             let (unread, waiting) = (1..own.zones[zone.index()].end, VecDeque::new());
-            own.journal.carry = Some(Carry { zone, unread, is_reading: false, waiting, is_writing: false });
+            own.journal.carry =
+                Some(Carry { zone, unread, is_reading: false, waiting, left, is_writing: false });
         }
         let room = own.journal_room();
         let Some(carry) = &mut own.journal.carry else { return };
-        let wants_room = !carry.unread.is_empty() || !carry.waiting.is_empty();
+        assert!(room > 0 || carry.waiting.is_empty(), "the journal has room for what is written again");
         if carry.is_done() {
             let zone = carry.zone;
             own.journal.carry = None;
@@ -110,19 +143,9 @@ impl Shard {
             let is_movable = matches!(oldest.entries, JournalEntries::Movable(_));
             assert!(oldest.zone == zone && is_movable, "the oldest zone is carried, once");
             oldest.entries = JournalEntries::Carried;
-        } else if room == 0 && wants_room && !carry.is_reading {
-            // Zones of data go after all: that needs no room in the journal.
-            self.leave_sparse(drive);
         } else if !carry.is_reading && !carry.unread.is_empty() && carry.waiting.len() < ENTRIES_MAX {
             self.read_journal(drive, effects);
         }
-    }
-
-    /// The zone stays until what its entries hide is gone.
-    fn leave_sparse(&mut self, drive: usize) {
-        let own = &mut self.drives[drive];
-        own.journal.carry = None;
-        own.oldest_journal_zone().entries = JournalEntries::Bound;
     }
 
     fn read_journal(&mut self, drive: usize, effects: &mut Effects) {
@@ -164,8 +187,14 @@ impl Shard {
                 carry.waiting.extend(needed);
                 carry.unread.start += u32::try_from(frames.len()).expect("a transfer");
                 self.counters.entries_carried += (carry.waiting.len() - waiting) as u64;
+                assert!(carry.waiting.len() as u64 <= carry.left, "needed entries were counted");
+                if carry.unread.is_empty() {
+                    carry.left = carry.waiting.len() as u64;
+                }
             } else {
-                self.leave_sparse(drive);
+                // The zone stays until what its entries hide is gone.
+                own.journal.carry = None;
+                own.oldest_journal_zone().entries = JournalEntries::Bound;
             }
         }
         self.frames.extend(frames);

@@ -2,6 +2,7 @@
 
 use super::buffer::Batch;
 use super::carrying::Carry;
+use super::needed::Needed;
 use super::reinsertion::Collection;
 use super::zones::{Zone, ZoneUse, Zones};
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
@@ -20,7 +21,7 @@ use crate::share::{OwnShare, Shares};
 const ZONES_FOR_OPEN_ONE: u32 = 5;
 
 /// A zone of the journal.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct JournalZone {
     /// The zone.
     pub zone: ZoneIndex,
@@ -30,11 +31,19 @@ pub struct JournalZone {
     pub entries: JournalEntries,
 }
 
+impl JournalZone {
+    /// True when what is needed of its entries stands in later zones.
+    #[must_use]
+    pub fn is_carried(&self) -> bool {
+        matches!(self.entries, JournalEntries::Carried)
+    }
+}
+
 /// What may become of the entries of a journal zone when it has to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum JournalEntries {
-    /// So many, which may be written again.
-    Movable(u64),
+    /// These, of which those may be written again that are needed.
+    Movable(Needed),
     /// They mean something else in another zone, or cannot be read: they stay where they are.
     Bound,
     /// What is needed of them stands in later zones.

@@ -5,7 +5,7 @@
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
 //! record but the reset itself (ADR 40).
 
-use super::drive::{Drive, JournalEntries, JournalZone};
+use super::drive::Drive;
 use super::zones::{Zone, ZoneUse};
 use super::{Effects, Purpose, Shard, command, locate};
 use crate::ghost::Ghost;
@@ -178,13 +178,13 @@ impl Shard {
             self.pick_for_room(drive);
         }
         let own = &mut self.drives[drive];
-        // The journal is at its bound: the zone that holds its horizon goes first.
+        // The journal is at its bound: the zone that holds its horizon goes first, and the next when more is needed of the journal than can be
+        // written again still.
         let is_short = own.is_journal_short();
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
-        let is_going = own.zones.count(ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
-        let is_carried = |zone: &JournalZone| zone.entries == JournalEntries::Carried;
-        let carries = own.journal.carry.is_some() || own.journal.zones.front().is_some_and(is_carried);
-        if is_short && own.zones.horizon() <= oldest_last && !is_going && !carries {
+        let going = own.zones.count(ZoneUse::Draining) + own.zones.count(ZoneUse::Resetting);
+        let is_going = going > 0 || own.collection.is_some() && own.has_time();
+        if is_short && own.zones.horizon() <= oldest_last && !is_going && !own.frees_journal() {
             let holds_it = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last);
             holds_it.into_iter().for_each(|zone| self.let_go(drive, zone));
         }

@@ -5,6 +5,7 @@
 
 use super::carrying::Carry;
 use super::drive::{JournalEntries, JournalZone, PendingEntry, ToldTime};
+use super::needed::Needed;
 use super::zones::ZoneUse;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::{Role, ZoneHeader};
@@ -37,9 +38,11 @@ impl Shard {
             return;
         }
         self.reset_journal_zones(drive, effects);
-        let journal = &self.drives[drive].journal;
+        let (room, journal) = (self.drives[drive].journal_room(), &self.drives[drive].journal);
         let carries = journal.carry.as_ref().is_some_and(Carry::wants_block);
-        if journal.pending.is_empty() && !journal.wants_time && !carries || journal.is_busy() {
+        let is_wanted = !journal.pending.is_empty() || journal.wants_time;
+        let is_tight = || journal.carry.as_ref().is_some_and(|carry| carry.reserved(room).is_some());
+        if journal.is_busy() || !carries && (!is_wanted || is_tight()) {
             return;
         }
         if !journal.is_open && !self.open_journal_zone(drive) {
@@ -72,18 +75,18 @@ impl Shard {
         let sequence = self.next_sequence();
         let (life, shape) = (self.life(drive, zone), self.index.shape());
         let mut frame = self.take_frame();
-        let journal = &mut self.drives[drive].journal;
-        let count = journal.pending.len().min(ENTRIES_MAX);
+        let (room, journal) = (self.drives[drive].journal_room(), &mut self.drives[drive].journal);
+        let reserved = journal.carry.as_ref().and_then(|carry| carry.reserved(room)).unwrap_or(0);
+        let count = journal.pending.len().min(ENTRIES_MAX - reserved);
         journal.flight.extend(journal.pending.drain(..count));
         // What clients leave of the block is for entries that are written again.
         let carried = journal.carry.as_mut().map(|carry| carry.take(ENTRIES_MAX - count)).unwrap_or_default();
         journal.flight.extend(carried.into_iter().map(|entry| PendingEntry::again(entry, shape)));
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
-        let count = journal.flight.len() as u64;
         let open = journal.zones.back_mut().expect("one is open");
         open.last = sequence;
-        if let JournalEntries::Movable(entries) = &mut open.entries {
-            *entries += count;
+        if let JournalEntries::Movable(needed) = &mut open.entries {
+            journal.flight.iter().for_each(|pending| needed.add(pending.entry.sequence));
         }
         journal.telling = Some(ToldTime { wall: self.clocks.wall, sequence });
         journal.wants_time = false;
@@ -110,7 +113,8 @@ impl Shard {
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
         own.zones.begin(zone, ZoneUse::Journal, birth, 0);
-        own.journal.zones.push_back(JournalZone { zone, last: birth, entries: JournalEntries::Movable(0) });
+        let entries = JournalEntries::Movable(Needed::new(&own.zones.births(), birth));
+        own.journal.zones.push_back(JournalZone { zone, last: birth, entries });
         own.journal.is_open = true;
         true
     }
@@ -123,8 +127,8 @@ impl Shard {
         let keep = usize::from(own.journal.is_open || own.journal.is_busy());
         while own.journal.zones.len() > keep {
             let oldest = own.journal.zones.front().expect("there are more");
-            let (zone, goes) =
-                (oldest.zone, oldest.last < horizon || oldest.entries == JournalEntries::Carried);
+            let is_needed = oldest.last >= horizon && !oldest.is_carried();
+            let (zone, goes) = (oldest.zone, !is_needed || own.is_oldest_journal_idle());
             if !goes || own.journal.carry.as_ref().is_some_and(Carry::is_reading) {
                 return;
             }

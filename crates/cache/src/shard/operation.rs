@@ -4,6 +4,7 @@ use super::buffer::{Record, weight};
 use super::clear::Clear;
 use super::lookup::Reading;
 use super::{Effects, Shard, locate};
+use crate::format::MEMBERS_MAX;
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
@@ -252,10 +253,15 @@ impl Shard {
         self.buffer.drop_newest(ident, &key);
         self.wait_for_entries(number);
         let mut hidden: PieceSet = self.buffer.flying(ident).map(|page| self.locate(page).0).collect();
+        // An entry is needed as long as there is a zone that is older: so it says no more than what it hides asks for.
+        let mut above = [0; MEMBERS_MAX];
+        hidden.iter().for_each(|drive| above[drive] = sequence);
         self.index.remove(ident, |page| {
             let (drive, zone, _) = locate(&self.drives, page);
             hidden.insert(drive);
-            let live = &mut self.drives[drive].zones[zone.index()].live[usize::from(key.namespace().0)];
+            let zone = &mut self.drives[drive].zones[zone.index()];
+            above[drive] = above[drive].max(zone.last + 1);
+            let live = &mut zone.live[usize::from(key.namespace().0)];
             *live = live.saturating_sub(1);
             true
         });
@@ -263,7 +269,7 @@ impl Shard {
         for drive in hidden.iter() {
             // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
             if self.drives[drive].up {
-                self.issue_entry(drive, hash, sequence, Some(number));
+                self.issue_entry(drive, hash, above[drive], Some(number));
             }
         }
         match object {

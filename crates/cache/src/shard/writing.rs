@@ -182,6 +182,7 @@ impl Shard {
             }
         }
         for ((mut frame, sequence, origin), page) in pages.into_iter().zip(first..) {
+            self.drives[drive].zones[zone.index()].last = sequence;
             Stamp { life, page, kind: Kind::Records, sequence, origin }.seal(&mut frame);
             frames.push_back(frame);
         }

@@ -72,6 +72,8 @@ pub struct Zone {
     used: ZoneUse,
     /// Sequence at which this life of it began.
     pub birth: u64,
+    /// No record of it has a higher sequence.
+    pub last: u64,
     /// Stream of its blocks, as it stands on the media.
     pub stream: u8,
     /// Next block to write.
@@ -93,7 +95,7 @@ impl Zone {
     #[must_use]
     pub fn new(used: ZoneUse) -> Zone {
         let (live, expiries) = ([0; NAMESPACES], Expiries::new(0));
-        Zone { used, birth: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0, expiries }
+        Zone { used, birth: 0, last: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0, expiries }
     }
 
     /// What it is used for.
@@ -163,6 +165,15 @@ impl Zones {
     #[must_use]
     pub fn horizon(&self) -> u64 {
         self.horizon
+    }
+
+    /// Births of zones that hold data, lowest first.
+    #[must_use]
+    pub fn births(&self) -> Vec<u64> {
+        let with_data = self.zones.iter().filter(|zone| zone.used.holds_data());
+        let mut births: Vec<u64> = with_data.map(|zone| zone.birth).collect();
+        births.sort_unstable();
+        births
     }
 
     /// A free zone begins a life, with blocks of a stream.
