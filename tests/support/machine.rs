@@ -15,7 +15,7 @@ pub const TOOLS: &[&str] = &["qemu-system-x86_64", "busybox", "modprobe", "depmo
 const PREPARATION_MAX: Duration = Duration::from_secs(180);
 
 /// Longest time of a machine that runs a test, from its start.
-const MACHINE_MAX: Duration = Duration::from_secs(500);
+const MACHINE_MAX: Duration = Duration::from_secs(900);
 
 /// Memory of a machine that runs a test, in MiB.
 const INSIDE_MEMORY: u32 = 3072;
