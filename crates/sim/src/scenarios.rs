@@ -106,6 +106,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "hiccup-timed-out",
     "hiccup-too-long",
     "hiccup-torn-appends",
+    "hiccup-torn-header",
     "hiccup-unanswered",
     "hiccup-without-power",
     "hiccup-zone-writes",

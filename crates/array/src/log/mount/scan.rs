@@ -2,7 +2,7 @@
 //!
 //! A segment that counts has every header durable before its first stripe, so:
 //! - any good header copy names all its zones;
-//! - a zone of it that is empty, has a torn header and nothing else, or holds another segment, means that it was being made
+//! - a zone of it that is empty, has a torn header and nothing else (zeros, where it was finished), or holds another segment, means that it was being made
 //!   or being erased when the power went: it holds nothing that counts, and its zones are reset. Unless the zone's drive holds nothing of newer segments
 //!   either, and others hold data, as many as suffice to decode it: then the drive went back to a moment before the
 //!   segment (`lacking`). The segment counts without the zone, and is collected before others.
@@ -46,7 +46,7 @@ pub struct Zones {
     ends: BTreeMap<(usize, ZoneIndex), u32>,
     /// Zones without an area, of drives that have such, whose first block was never written.
     headless: BTreeSet<(usize, ZoneIndex)>,
-    /// Zones that their drives finished when their windows held no data yet, by segment and member.
+    /// Zones that were finished when they held no data yet, by segment and member.
     finished_empty: BTreeSet<(u64, usize)>,
     /// Blocks of a zone.
     capacity: u32,
@@ -68,21 +68,27 @@ impl Zones {
         Ok(Zones { descriptors, own, newest, closed, ends, headless, finished_empty, capacity })
     }
 
-    /// Finds zones that their drives finished though they hold no data: of segments in area mode of which a member holds no
-    /// header or no data, for only there it matters.
+    /// Finds zones that were finished though they hold no data: of segments of which a member holds no header or, in area mode, no data,
+    /// for only there it matters. A drive did so by itself, or the engine, for a header that was torn while the drive was away (ADR 72).
     fn find_finished_empty(&mut self, session: &mut Session, headers: &BTreeMap<u64, SegmentHeader>) {
-        for header in headers.values().filter(|header| header.mode == WriteMode::Area) {
+        for header in headers.values() {
             let is_there = |member: &usize| session.is_present(*member);
             let members: Vec<usize> = (0..session.config.members).filter(is_there).collect();
+            let has_area = header.mode == WriteMode::Area;
             let holds_it = |member: &usize| {
-                self.owner(header, *member) == Some(header.segment) && self.may_hold_data(header, *member)
+                self.owner(header, *member) == Some(header.segment)
+                    && (!has_area || self.may_hold_data(header, *member))
             };
             if members.iter().all(holds_it) {
                 continue;
             }
             for member in members {
                 let is_full = self.descriptor(header, member).state == ZoneState::Full;
-                if is_full && !windows::finished_with_data(session, header, member) {
+                let has_data = |session: &mut Session| match has_area {
+                    true => windows::finished_with_data(session, header, member),
+                    false => finished_with_data(session, header, member),
+                };
+                if is_full && !has_data(session) {
                     self.finished_empty.insert((header.segment, member));
                 }
             }
@@ -413,6 +419,16 @@ pub fn ends_with_footer(session: &mut Session, header: &SegmentHeader, member: u
     let blocks = read_blocks(session, member, zone, offset..offset + 1);
     let count = layout.footer_entries(index).len();
     blocks.iter().flatten().any(|frame| footer::decode(&id, &frame.data, count, &mut Vec::new()))
+}
+
+/// True unless all blocks behind the header of a member's zone of a segment are zeros, as those of a zone are that was finished before
+/// they were written.
+fn finished_with_data(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
+    let (zone, end) = (header.zones[member], session.config.geometry.zone_capacity_blocks);
+    (HEADER_BLOCKS..end).step_by(READ_BLOCKS_MAX as usize).any(|start| {
+        let blocks = read_blocks(session, member, zone, start..end.min(start + READ_BLOCKS_MAX));
+        blocks.iter().any(|frame| frame.as_ref().is_none_or(|frame| !frame.is_blank()))
+    })
 }
 
 /// The layout of a segment's stripes; `None` when the header does not fit this array.
