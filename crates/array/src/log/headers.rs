@@ -72,11 +72,7 @@ impl Core {
         assert!(*headers_pending > 0, "a header is durable once");
         *headers_pending -= 1;
         if *headers_pending == 0 {
-            segment.enter(SegmentState::Open);
-            if let Some(next) = self.segments.end_opening(slot) {
-                write_headers(self, next, fx);
-            }
-            self.events.push_back(Event::SegmentOpened(slot));
+            headers_durable(self, slot, fx);
         }
     }
 
@@ -172,9 +168,21 @@ pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects
             write_header(core, &header, (slot, drive), 0..header.header_blocks, fx);
         }
     }
-    assert!(headers_pending > 0);
     std::mem::swap(&mut core.segments.get_mut(slot).zones, &mut header.zones);
     core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
+    // All members failed while it waited for its turn: who waits for it is told so by its stripes.
+    if headers_pending == 0 {
+        headers_durable(core, slot, fx);
+    }
+}
+
+/// A segment is open, and the next one may begin.
+fn headers_durable(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
+    core.segments.get_mut(slot).enter(SegmentState::Open);
+    core.events.push_back(Event::SegmentOpened(slot));
+    if let Some(next) = core.segments.end_opening(slot) {
+        write_headers(core, next, fx);
+    }
 }
 
 /// Writes these of the blocks before the data region of a zone.
