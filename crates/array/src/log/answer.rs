@@ -55,6 +55,15 @@ impl Asked<'_> {
         hint.is_filler && Some(hint.stripe) == slot
     }
 
+    /// True for a block that is whole, and of another group or segment of this zone: another server appended it when those had ended
+    /// here (ADR 73). Nothing of what belongs here ever lay in its place, so it is no damage.
+    fn is_stray(&self, frame: &Frame) -> bool {
+        let hint = oob::guess(&frame.oob);
+        let group = self.layout.group_of(hint.stripe);
+        let bound = Bound { array: self.array, zone: self.zone, group };
+        self.mode == WriteMode::Append && oob::open(&frame.oob, &bound).is_some()
+    }
+
     fn entry(&self, offset: u32, frame: &Frame) -> Option<Entry> {
         // A power failure left the write pointer behind a block that never arrived.
         if frame.is_blank() {
@@ -63,10 +72,10 @@ impl Asked<'_> {
         let (slot, row) = self.layout.slot_at(offset)?;
         let group = self.layout.group_of(slot);
         let bound = Bound { array: self.array, zone: self.zone, group };
-        let place = oob::open(&frame.oob, &bound)?.place;
-        if place.segment != self.segment {
-            return None;
-        }
+        let opened = oob::open(&frame.oob, &bound).filter(|oob| oob.place.segment == self.segment);
+        let Some(oob::Oob { place, .. }) = opened else {
+            return self.is_stray(frame).then_some(Entry::VOID);
+        };
         if matches!(place.role, Role::Filler | Role::Slot) {
             return Some(Entry::VOID);
         }

@@ -17,6 +17,8 @@
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void. (Members that can be mounted can decode; those that all have a chunk
 //!   of a void stripe cannot; so one of them lacks its chunk, and has a filler.)
+//! - Another server that lost its drives may have appended late (ADR 73): chunks of other groups or segments, or of a stripe that a zone has
+//!   already. They lie where fillers would, close their group as those do, and are no damage.
 //!
 //! A chunk is whole when the metadata of all its blocks is; data damage is found when it is read.
 
@@ -205,9 +207,11 @@ impl Seen {
             *place = Some(slot);
             self.whole[stripe as usize].insert(layout.piece_of(stripe, member));
         } else {
-            // A second one of the same stripe: one of the two is not what it says.
+            // A second one of the same stripe: one of the two is not what it says, or of another server (ADR 73). That one took the
+            // place of a filler.
             self.damaged.push((member, slot));
             self.damage.add(member, slot, Some(stripe));
+            self.closed_by_recovery[layout.group_of(slot) as usize] = true;
         }
     }
 

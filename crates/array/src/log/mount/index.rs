@@ -3,7 +3,8 @@
 //! Without a checkpoint, every copy there is competes by its sequence. With one, the index begins as the image has it,
 //! without sequences, and only copies in *later* stripes compete: those given out after the checkpoint began. Each of
 //! them is as new as what the image says of its name, or newer (`checkpoint.rs`), so between the two none needs to be
-//! known but this: everything in the image is older than the checkpoint's sequence.
+//! known but this: everything in the image is older than the checkpoint's sequence. A client's block in a later stripe that is older, too, is of a
+//! server that had lost its drives (ADR 73): then the checkpoint is not used.
 //!
 //! What the image says is one of three:
 //! - a place in a sealed segment that is still there: it is believed;
@@ -12,6 +13,7 @@
 //!   not that of these drives, and is not used.
 
 use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
+use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
@@ -22,7 +24,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
-use zone::format::oob::Protected;
+use zone::format::header::Stream;
+use zone::format::oob::{Kind, Protected};
 
 /// Regions whose tombstones are read at once.
 const REGIONS_AT_ONCE: usize = 1024;
@@ -55,6 +58,9 @@ pub fn since(
     (decided, segments): (&[Decided], &[Segment]),
     is_covered: impl Fn(Location) -> bool,
 ) -> Result<Option<NewestOfAll>, MountError> {
+    if decided.iter().any(|segment| is_of_two_servers(checkpoint, segment)) {
+        return Ok(None);
+    }
     let mut newest = Newest::new(session, index, Some(checkpoint.sequence));
     newest.index.begin_checkpoint(checkpoint.number, checkpoint.blocks);
     for segment in decided {
@@ -73,6 +79,21 @@ pub fn since(
     let told = |(name, at)| is_covered(newest.pba.unpack(at)) || newest.is_told(name);
     let fits = newest.index.mapped().all(told);
     Ok(fits.then_some(NewestOfAll { index: newest.index, doubtful, slots }))
+}
+
+/// True for a segment of clients in which something older than the checkpoint was written since it began: by a server that had lost
+/// its drives to the one of the checkpoint (ADR 73). Sequences alone tell which of the two is newer.
+fn is_of_two_servers(checkpoint: &Checkpoint, segment: &Decided) -> bool {
+    let is_of_earlier_mount =
+        segment.header.segment >> EPOCH_SHIFT_SEGMENT < checkpoint.segment >> EPOCH_SHIFT_SEGMENT;
+    let mut is_older = false;
+    if is_of_earlier_mount && segment.header.stream != Stream::Gc {
+        gather(segment, stripes_before(checkpoint, segment)..segment.layout.stripes, &mut |entry, _| {
+            let is_clients = matches!(entry.kind, EntryKind::Data(Kind::User | Kind::Tombstone));
+            is_older |= is_clients && entry.sequence < checkpoint.sequence;
+        });
+    }
+    is_older
 }
 
 /// The newest copy of every name.
