@@ -114,7 +114,9 @@ impl AtRest<'_> {
 
     /// Nothing is written elsewhere because it was damaged where nothing was: a drive that was away holds what it held.
     fn check_corrections(&mut self) -> Result<(), Failure> {
-        let is_whole = self.service.ledger.is_unblemished() && self.service.tally.mounts == 1;
+        let ledger = &self.service.ledger;
+        let is_alone = !ledger.counts().contains_key(TWO_SERVERS);
+        let is_whole = ledger.is_unblemished() && is_alone && self.service.tally.mounts == 1;
         let Some(volume) = self.service.volume().log() else { return Ok(()) };
         let corrected = volume.engine.counters().blocks_corrected;
         if is_whole && corrected > 0 {
@@ -225,7 +227,9 @@ impl AtRest<'_> {
                 "with the checkpoint or summaries, and without: {differences}"
             )));
         }
-        if !uses_checkpoint && !blamed && self.has_checkpoint() {
+        // Where two servers wrote, sequences tell which block is newer, and images have none.
+        let is_alone = !self.service.ledger.counts().contains_key(TWO_SERVERS);
+        if !uses_checkpoint && !blamed && is_alone && self.has_checkpoint() {
             return Err(Failure::new("a mount cannot use the checkpoint"));
         }
         self.service.ledger.count("checkpoints compared", u64::from(uses_checkpoint));

@@ -548,10 +548,10 @@ impl Drive {
         completion
     }
 
-    /// True while a zone is to be reset, or something is to be appended wherever there is room then.
-    pub(crate) fn has_irrevocable_in_flight(&self) -> bool {
-        let is_irrevocable = |command: &Command| matches!(command.op, Op::Reset | Op::Append { .. });
-        self.flight.iter().any(|flight| flight.command.as_ref().is_some_and(is_irrevocable))
+    /// True while a zone is to be reset.
+    pub(crate) fn has_reset_in_flight(&self) -> bool {
+        let is_reset = |command: &Command| matches!(command.op, Op::Reset);
+        self.flight.iter().any(|flight| flight.command.as_ref().is_some_and(is_reset))
     }
 
     /// The answer to a command that a fault refuses.

@@ -33,7 +33,8 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Die { at: Some(_), .. } => "drive dies at a command",
         Step::Hang { .. } => "drive hangs",
         Step::Hiccup { manner, .. } => hiccups::name_of(*manner),
-        Step::Rival { .. } => "servers fenced",
+        // The power may fail before the first server meets anything.
+        Step::Rival { .. } => "drives taken by another server",
         Step::Fail { .. } => "operator fails a drive",
         Step::Apart { .. } => "drive used apart",
         Step::Scrub { .. } => "scrubs",

@@ -135,6 +135,13 @@ impl Ledger {
         self.count(fault, 1);
     }
 
+    /// Another server may have cost a member a zone, and nothing else: it breaks nothing.
+    pub fn cost_zone_to_rival(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        self.lacking_zones.insert(member);
+        self.count(fault, 1);
+    }
+
     /// True while no fault has cost any member anything.
     #[must_use]
     pub fn is_unblemished(&self) -> bool {

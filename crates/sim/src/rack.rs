@@ -95,17 +95,19 @@ impl SharedRack {
             Some(patience) => {
                 let back = Back { rack: self.clone(), drive, geometry };
                 let patient = Patient::new(handle, Some(Box::new(back)), patience);
-                Box::new(match self.limit {
+                let patient = match self.limit {
                     None => patient,
                     Some(limit) => patient.with_limit(limit),
-                })
+                };
+                Box::new(Told { rack: self.clone(), drive, patient })
             }
         }
     }
 
     fn handle(&self, drive: usize, geometry: Geometry) -> Handle {
         let number = self.lock().drives[drive].device_number();
-        Handle { rack: self.clone(), drive, geometry, number, refused: Vec::new() }
+        let tells = self.patience.is_none();
+        Handle { rack: self.clone(), drive, geometry, number, refused: Vec::new(), tells }
     }
 }
 
@@ -132,6 +134,15 @@ struct Handle {
     number: u32,
     /// Answers of a device that is not there any more.
     refused: Vec<Completion>,
+    /// What it answers, the engine is told.
+    tells: bool,
+}
+
+/// A drive that is waited for: the engine is told of some answers later, or in another way, or never.
+struct Told {
+    rack: SharedRack,
+    drive: usize,
+    patient: Patient,
 }
 
 impl Handle {
@@ -161,7 +172,7 @@ impl ZonedDevice for Handle {
         let Rack { drives, power, trace, rival } = &mut *self.rack.lock();
         let delivered = completions.len();
         drives[self.drive].poll(now, power, trace, completions);
-        if let Some(meeting) = rival {
+        if let Some(meeting) = rival.as_mut().filter(|_| self.tells) {
             completions[delivered..].iter().for_each(|completion| meeting.hear(self.drive, completion));
         }
     }
@@ -177,5 +188,43 @@ impl ZonedDevice for Handle {
             drive.oldest()
         };
         Condition { loss: self.is_dead().then_some(Loss::Removed), oldest, ..Condition::default() }
+    }
+}
+
+impl ZonedDevice for Told {
+    fn geometry(&self) -> &Geometry {
+        self.patient.geometry()
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        self.patient.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        let delivered = completions.len();
+        self.patient.poll(now, completions);
+        if let Some(meeting) = &mut self.rack.lock().rival {
+            completions[delivered..].iter().for_each(|completion| meeting.hear(self.drive, completion));
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.patient.next_event()
+    }
+
+    fn condition(&mut self, now: Instant) -> Condition {
+        self.patient.condition(now)
+    }
+
+    fn abandon(&mut self) {
+        self.patient.abandon();
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.patient.outlive_hiccups(outlives);
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.patient.is_stalled()
     }
 }

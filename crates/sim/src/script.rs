@@ -476,19 +476,18 @@ impl Author<'_> {
         }
     }
 
-    /// Another server takes the drives while this one works, which goes on for a while. Drawn from a stream of its own, where nothing
-    /// else breaks.
+    /// Other servers take the drives at any time, one after the other, while this one goes on for a while. Drawn from a stream of its own,
+    /// where nothing else breaks.
     fn meet_rival(&mut self) {
         let mut random = Random::from_seed(self.plan.seed ^ 0x7269_7661);
         let is_calm = matches!(self.theme, Theme::Calm | Theme::Power);
-        if !self.plan.fences || self.plan.areas.is_some() || !is_calm || !random.chance(3, 4) {
+        if !self.plan.fences || self.plan.areas.is_some() || !is_calm {
             return;
         }
         let one_in = pick(&mut random, &[10, 40, 150]);
         for step in std::mem::take(&mut self.steps) {
-            let is_request = matches!(step, Step::Write { .. } | Step::Trim { .. } | Step::Run { .. });
             self.steps.push(step);
-            if is_request && random.chance(1, one_in) {
+            if random.chance(1, one_in) {
                 let (blocks, seed) = (pick(&mut random, &[0, 1, 30, 300]), random.bits() >> 32);
                 self.steps.push(Step::Rival { blocks, seed });
             }
