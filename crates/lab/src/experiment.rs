@@ -10,7 +10,11 @@
 
 mod area;
 mod beyond;
+mod biza10;
+mod biza11;
 mod biza14;
+mod biza5;
+mod biza_rig;
 pub mod clients;
 pub mod contest;
 mod design;
@@ -172,7 +176,17 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// Experiments in virtual time that are not among `all`: they are asked for by name.
-pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT, slots::EXPERIMENT, biza14::EXPERIMENT];
+pub const BY_NAME: &[Experiment] = &[
+    area::EXPERIMENT,
+    slots::EXPERIMENT,
+    biza5::EXPERIMENT,
+    biza10::EXPERIMENT,
+    biza11::EXPERIMENT,
+    biza14::EXPERIMENT,
+];
+
+/// Names of several experiments of [`BY_NAME`]: those whose own begin with one.
+pub const GROUPS: &[&str] = &["biza"];
 
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].
@@ -183,17 +197,20 @@ const ZONE_BLOCKS_MIN: u32 = 256;
 /// Sizes of requests and chunks that the paper compares.
 const SIZES_KIB: [u32; 3] = [4, 8, 16];
 
-/// The experiments of these names, in the order of the paper; `all` are those of [`ALL`].
+/// The experiments of these names, in the order of the paper; `all` are those of [`ALL`], and names of [`GROUPS`] stand for several.
 ///
 /// # Errors
 /// When there is none of a name, with those there are.
 pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
-    let is_asked_for = |experiment: &&Experiment| names.iter().any(|name| name == experiment.id);
+    let is_group = |name: &str| GROUPS.contains(&name);
+    let stands_for = |name: &str, id: &str| name == id || is_group(name) && id.starts_with(name);
+    let is_asked_for = |experiment: &&Experiment| names.iter().any(|name| stands_for(name, experiment.id));
     let every = || ALL.iter().chain(BY_NAME).chain(WALL_CLOCK);
-    for name in names.iter().filter(|name| *name != "all") {
+    for name in names.iter().filter(|name| *name != "all" && !is_group(name)) {
         if !every().any(|experiment| experiment.id == name) {
             let known: Vec<&str> = every().map(|experiment| experiment.id).collect();
-            bail!("there is no experiment `{name}`: use all or some of {}", known.join(", "));
+            let groups = GROUPS.join(", ");
+            bail!("there is no experiment `{name}`: use all, {groups} or some of {}", known.join(", "));
         }
     }
     let takes_all = names.iter().any(|name| name == "all");

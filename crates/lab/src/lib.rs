@@ -3,6 +3,7 @@
 
 pub mod allocations;
 pub mod array_run;
+mod biza;
 pub mod cache;
 mod cached_drive;
 pub mod channels;

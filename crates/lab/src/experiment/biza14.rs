@@ -1,14 +1,18 @@
 //! BIZA's figure 14 as far as its rows exist here: bytes of flash for each byte of clients, by how it is told which blocks are worth
-//! a slot of the write area (ADR 54). Loads, sizes of the area and manners of writing are drawn at random, once and for all.
+//! a slot of the write area (ADR 54). Loads, sizes of the area and manners of writing are drawn at random, once and for all. Beside BIZA as
+//! published: `biza14/peer.rs`.
+
+mod peer;
 
 use super::Conditions;
 use super::Experiment;
+use super::biza_rig::BizaRig;
 use super::clients::{Chooser, Load, Places, Sizes, fill, run};
 use super::draft::{Cell, Draft};
 use super::measurement::{
     ABSORBED_BYTES, FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of,
 };
-use super::rig::{Plan, Rig, Space};
+use super::rig::{Array, Plan, Rig, Space};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::slots;
@@ -146,35 +150,77 @@ fn cell(one: Drawn, selector: Option<&'static str>) -> Cell {
 
 fn cells() -> Vec<Cell> {
     let rows = || std::iter::once(None).chain(SELECTORS.map(|(name, ..)| Some(name)));
+    let own = drawn().into_iter().flat_map(|one| rows().map(move |selector| cell(one, selector)));
     let mut all: Vec<Cell> = Vec::new();
-    for one in drawn() {
-        for own in rows().map(|selector| cell(one, selector)) {
-            // Several areas may be drawn for one load, which is measured without one once.
-            if !all.contains(&own) {
-                all.push(own);
-            }
+    for cell in own.chain(peer::cells()) {
+        // Several areas may be drawn for one load, which is measured without one once.
+        if !all.contains(&cell) {
+            all.push(cell);
         }
     }
     all
 }
 
-fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
-    let Setting { workload, lifetimes, queue_depth, flushes, .. } = cell.setting;
+/// The array of a cell.
+fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
     let mut plan = Plan::new(cell.scheme, &cell.setting, conditions.seed)?;
-    let (warm_up, requests) = (conditions.scaled(WARM_UP), conditions.scaled(MEASURED).max(1));
     match cell.setting.reserved_percent {
         None => {
             plan.volume_blocks = VOLUME_BLOCKS;
             // Without the write area a stripe holds one block.
-            plan.space = Space::Stripes(VOLUME_BLOCKS + warm_up + requests);
+            let written = conditions.scaled(WARM_UP) + conditions.scaled(MEASURED);
+            plan.space = Space::Stripes(VOLUME_BLOCKS + written);
             plan.busy = true;
         }
         Some(percent) => plan.fill_segments(ZONE_BLOCKS, percent)?,
     }
-    if let Some((_, lifetimes, any)) = SELECTORS.into_iter().find(|(name, ..)| lifetimes == Some(*name)) {
+    let selector = SELECTORS.into_iter().find(|(name, ..)| cell.setting.lifetimes == Some(*name));
+    if let Some((_, lifetimes, any)) = selector {
         (plan.lifetimes, plan.slots_at_any_depth) = (lifetimes, any);
     }
+    plan.afford_write_area()?;
+    Ok(plan)
+}
+
+/// Blocks of clients, of flash, and absorbed.
+struct Counts {
+    user: u64,
+    flash: u64,
+    absorbed: u64,
+}
+
+fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    let plan = plan_of(cell, conditions)?;
+    if cell.scheme == Scheme::Biza {
+        let mut rig = BizaRig::new(&plan, cell.setting.lifetimes != Some("off"))?;
+        return measure_on(&mut rig, cell, conditions, |rig| {
+            let counters = rig.counters();
+            Counts { user: counters.user, flash: counters.flash_blocks(), absorbed: counters.absorbed }
+        });
+    }
     let zones = plan.write_area_zones;
+    let mut rig = Rig::new(plan)?;
+    let values = measure_on(&mut rig, cell, conditions, |rig| {
+        let counters = rig.volume().engine.counters();
+        let (user, absorbed) = (counters.user_blocks_written, counters.slot_blocks_absorbed);
+        Counts { user, flash: counters.flash_blocks(), absorbed }
+    })?;
+    let has_slots = rig.volume().engine.counters().slot_blocks_written > 0;
+    ensure!(
+        zones == 0 || has_slots || cell.setting.flushes.is_none(),
+        "no write area of {zones} zones was opened"
+    );
+    Ok(values)
+}
+
+fn measure_on<A: Array>(
+    rig: &mut A,
+    cell: &Cell,
+    conditions: Conditions,
+    count: impl Fn(&A) -> Counts,
+) -> Result<Vec<Value>> {
+    let Setting { workload, queue_depth, flushes, .. } = cell.setting;
+    let (warm_up, requests) = (conditions.scaled(WARM_UP), conditions.scaled(MEASURED).max(1));
     let places = WORKLOADS.into_iter().find(|(name, _)| workload == Some(*name)).map(|(_, places)| places);
     let load = |requests| Load {
         writes: true,
@@ -185,35 +231,28 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         requests,
         only_degraded: false,
     };
-    let mut rig = Rig::new(plan)?;
-    let clients = |rig: &mut Rig, requests: u64, seed: u64| match flushes {
+    let clients = |rig: &mut A, requests: u64, seed: u64| match flushes {
         Some(true) => flushed(rig, &load(requests), seed),
         _ => run(rig, &load(requests), seed),
     };
     if cell.setting.reserved_percent.is_some() {
-        fill(&mut rig, 16)?;
+        fill(rig, 16)?;
     }
-    clients(&mut rig, warm_up, conditions.seed << 1)?;
-    let before = *rig.volume().engine.counters();
-    let figures = clients(&mut rig, requests, conditions.seed << 1 | 1)?;
-    let after = rig.volume().engine.counters();
-    ensure!(
-        zones == 0 || after.slot_blocks_written > 0 || flushes.is_none(),
-        "no write area of {zones} zones was opened"
-    );
-    let written = precise_u64(after.user_blocks_written - before.user_blocks_written);
-    let flash = precise_u64(after.flash_blocks() - before.flash_blocks()) / written;
-    let absorbed = precise_u64(after.slot_blocks_absorbed - before.slot_blocks_absorbed) / written;
+    clients(rig, warm_up, conditions.seed << 1)?;
+    let before = count(rig);
+    let figures = clients(rig, requests, conditions.seed << 1 | 1)?;
+    let after = count(rig);
+    let written = precise_u64(after.user - before.user);
     let own = [
         Value { metric: P9999, value: figures.percentile_us(99.99) },
-        Value { metric: FLASH_BYTES, value: flash },
-        Value { metric: ABSORBED_BYTES, value: absorbed },
+        Value { metric: FLASH_BYTES, value: precise_u64(after.flash - before.flash) / written },
+        Value { metric: ABSORBED_BYTES, value: precise_u64(after.absorbed - before.absorbed) / written },
     ];
     Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain(own).collect())
 }
 
 /// Writes one after the other, each flushed.
-fn flushed(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
+fn flushed(rig: &mut impl Array, load: &Load, seed: u64) -> Result<Measured> {
     let mut chooser = Chooser::new(load, rig.volume_blocks(), seed);
     let (mut measured, begin) = (Measured::default(), rig.now());
     for _ in 0..load.requests {
@@ -252,6 +291,11 @@ fn compare(draft: &mut Draft, all: &[Drawn]) {
 }
 
 fn judge(draft: &mut Draft) {
+    judge_selectors(draft);
+    peer::judge(draft);
+}
+
+fn judge_selectors(draft: &mut Draft) {
     let all = drawn();
     compare(draft, &all);
     for one in all.iter().copied() {

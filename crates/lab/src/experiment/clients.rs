@@ -1,6 +1,6 @@
 //! Clients in a closed loop: so many requests in flight, each followed by another.
 
-use super::rig::{Answer, Ask, Rig, bytes_of};
+use super::rig::{Answer, Array, Ask, bytes_of};
 use crate::precise::precise_u64;
 use crate::workload::Measured;
 use anyhow::Result;
@@ -95,12 +95,11 @@ pub struct Load {
 ///
 /// # Errors
 /// When a request fails.
-pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
+pub fn run(rig: &mut impl Array, load: &Load, seed: u64) -> Result<Measured> {
     let mut chooser = Chooser::new(load, rig.volume_blocks(), seed);
     let mut submitted: BTreeMap<u64, (Instant, u32)> = BTreeMap::new();
     let mut measured = Measured::default();
-    let (mut answered, mut degraded, mut begin) =
-        (0, rig.volume().engine.counters().blocks_read_degraded, rig.now());
+    let (mut answered, mut degraded, mut begin) = (0, rig.blocks_decoded(), rig.now());
     let mut answers: Vec<Answer> = Vec::new();
     for _ in 0..load.queue_depth {
         ask(rig, &mut chooser, &mut submitted);
@@ -110,7 +109,7 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
         rig.wait(None, &mut answers)?;
         for answer in answers.drain(..) {
             let (since, blocks) = submitted.remove(&answer.id).expect("answered once");
-            let decoded = rig.volume().engine.counters().blocks_read_degraded;
+            let decoded = rig.blocks_decoded();
             let counts = !load.only_degraded || decoded > degraded;
             degraded = decoded;
             answered += 1;
@@ -129,14 +128,14 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
 }
 
 /// Submits one request more, and notes when it was asked for and its blocks.
-fn ask(rig: &mut Rig, chooser: &mut Chooser, submitted: &mut BTreeMap<u64, (Instant, u32)>) {
+fn ask(rig: &mut impl Array, chooser: &mut Chooser, submitted: &mut BTreeMap<u64, (Instant, u32)>) {
     let ask = chooser.next_ask();
     let id = rig.submit(ask);
     submitted.insert(id, (rig.now(), ask.blocks));
 }
 
 /// Waits for what is left.
-fn drain(rig: &mut Rig, mut left: usize) -> Result<()> {
+fn drain(rig: &mut impl Array, mut left: usize) -> Result<()> {
     let mut answers = Vec::new();
     while left > 0 {
         rig.wait(None, &mut answers)?;
@@ -150,7 +149,7 @@ fn drain(rig: &mut Rig, mut left: usize) -> Result<()> {
 ///
 /// # Errors
 /// When a request fails.
-pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
+pub fn fill(rig: &mut impl Array, request_blocks: u32) -> Result<()> {
     let requests = rig.volume_blocks() / u64::from(request_blocks);
     let load = Load {
         writes: true,
@@ -169,7 +168,7 @@ pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
 ///
 /// # Errors
 /// When a request fails.
-pub fn write_at_random(rig: &mut Rig, blocks: u64, seed: u64) -> Result<()> {
+pub fn write_at_random(rig: &mut impl Array, blocks: u64, seed: u64) -> Result<()> {
     let sizes = Sizes::Split([1, 16], 50);
     let load = Load {
         writes: true,

@@ -69,7 +69,11 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+/// Measures the drive of a cell without an array.
+///
+/// # Errors
+/// When the drive cannot do it.
+pub fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let profile = Profile::load(cell.setting.profile)?;
     let bench = ModelBench::new(&profile, None, conditions.seed, conditions.scale <= 1.0);
     let what = if cell.scheme == Scheme::ZoneWriteOnly { What::Write } else { What::Append };

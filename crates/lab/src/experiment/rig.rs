@@ -13,6 +13,7 @@ use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
 use array::engine::Engine;
+use array::log::area::NoWriteArea;
 use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::lifetime::Lifetimes;
 use array::log::policy::adaptive::{DriveTraits, Policy};
@@ -156,8 +157,22 @@ impl Plan {
         Ok(())
     }
 
+    /// The write area gets fewer zones where the array cannot afford as many.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn afford_write_area(&mut self) -> Result<()> {
+        let config = self.config()?;
+        if let Some(NoWriteArea::TooMany { zones_max }) =
+            config.no_write_area(self.write_area_zones, &self.tuning())
+        {
+            self.write_area_zones = zones_max;
+        }
+        Ok(())
+    }
+
     fn uses_areas(&self) -> bool {
-        self.scheme == Scheme::Area || self.write_area_zones > 0
+        matches!(self.scheme, Scheme::Area | Scheme::Biza) || self.write_area_zones > 0
     }
 
     /// The array as the engine knows it.
@@ -299,6 +314,56 @@ pub struct Ask {
     pub lba: u64,
     /// Count of blocks.
     pub blocks: u32,
+}
+
+/// An array that clients ask, whatever its engine.
+pub trait Array {
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// Size of the volume.
+    fn volume_blocks(&self) -> u64;
+
+    /// Hands a request to the engine; zeros are written. Returns its number.
+    fn submit(&mut self, ask: Ask) -> u64;
+
+    /// Hands a flush to the engine.
+    fn flush(&mut self) -> u64;
+
+    /// Lets time pass until requests are answered, but not beyond `until`.
+    ///
+    /// # Errors
+    /// When a request fails, or nothing is under way that could answer one.
+    fn wait(&mut self, until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()>;
+
+    /// Returns how many blocks were decoded for reads.
+    fn blocks_decoded(&self) -> u64;
+}
+
+impl Array for Rig {
+    fn now(&self) -> Instant {
+        Rig::now(self)
+    }
+
+    fn volume_blocks(&self) -> u64 {
+        Rig::volume_blocks(self)
+    }
+
+    fn submit(&mut self, ask: Ask) -> u64 {
+        Rig::submit(self, ask)
+    }
+
+    fn flush(&mut self) -> u64 {
+        Rig::flush(self)
+    }
+
+    fn wait(&mut self, until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()> {
+        Rig::wait(self, until, answers)
+    }
+
+    fn blocks_decoded(&self) -> u64 {
+        self.volume.engine.counters().blocks_read_degraded
+    }
 }
 
 impl Rig {

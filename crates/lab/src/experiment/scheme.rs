@@ -21,6 +21,8 @@ pub enum Scheme {
     Adaptive,
     /// Parities updated in place, in md's format: the engine of ordinary drives.
     InPlace,
+    /// BIZA as published, which persists nothing: `crates/lab/src/biza.rs`.
+    Biza,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
 }
@@ -60,6 +62,7 @@ impl Scheme {
             Scheme::Area => "area",
             Scheme::Adaptive => "adaptive",
             Scheme::InPlace => "inplace",
+            Scheme::Biza => "biza-published",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
             Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
             Scheme::Raizn(Raizn::Merged) => "raizn-merged",
@@ -74,6 +77,7 @@ impl Scheme {
             | Scheme::ZoneWriteOnly
             | Scheme::Raizn(_)
             | Scheme::Adaptive
+            | Scheme::Biza
             | Scheme::InPlace => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
             Scheme::Area => AppendUse::Areas,
@@ -85,7 +89,12 @@ impl Scheme {
     pub fn group_stripes(self, group: Option<u32>, stripes: u32) -> u32 {
         match self {
             Scheme::ZapRaid => group.unwrap_or(GROUP_STRIPES),
-            Scheme::ZoneWriteOnly | Scheme::Area | Scheme::Raizn(_) | Scheme::Adaptive | Scheme::InPlace => 1,
+            Scheme::ZoneWriteOnly
+            | Scheme::Area
+            | Scheme::Raizn(_)
+            | Scheme::Adaptive
+            | Scheme::Biza
+            | Scheme::InPlace => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

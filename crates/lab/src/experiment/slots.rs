@@ -5,7 +5,7 @@ use super::Conditions;
 use super::Experiment;
 use super::draft::{Cell, Draft};
 use super::measurement::{FLASH_BYTES, P50, P95, Value, WRITE_THROUGHPUT, values_of};
-use super::rig::{Answer, Ask, Plan, Rig, Space};
+use super::rig::{Answer, Array, Ask, Plan, Rig, Space};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use crate::characterise::plot::{Horizontal, Plot, Shape};
@@ -90,7 +90,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 }
 
 /// A write, and the flush behind it.
-pub fn write(rig: &mut Rig, lba: u64, measured: &mut Measured) -> Result<()> {
+pub fn write(rig: &mut impl Array, lba: u64, measured: &mut Measured) -> Result<()> {
     let begin = rig.now();
     rig.submit(Ask { writes: true, lba, blocks: 1 });
     rig.flush();

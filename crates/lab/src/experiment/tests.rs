@@ -218,6 +218,8 @@ fn experiments_are_found_by_name() {
     let of_all = named_of(&["all"]);
     assert_eq!(of_all.len(), ALL.len());
     assert!(!of_all.iter().any(Experiment::is_on_wall_clock) && programs(&of_all).is_empty());
+    let of_biza: Vec<&str> = named_of(&["biza"]).iter().map(|experiment| experiment.id).collect();
+    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza14"]);
     let with_files = named_of(&["exp11", "all"]);
     assert_eq!(with_files.len(), ALL.len() + 1);
     assert!(with_files[ALL.len()].is_on_wall_clock());
