@@ -373,14 +373,12 @@ impl DriveScan {
         }
     }
 
-    /// How many entries of a journal zone are needed.
-    fn needed(&self, birth: u64, entries: &[Entry]) -> Needed {
-        let is_older = |zone: &&ZoneScan| matches!(zone.contents, Contents::Data(_)) && zone.birth < birth;
-        let mut births: Vec<u64> = self.zones.iter().filter(is_older).map(|zone| zone.birth).collect();
+    /// Births of zones of data, lowest first.
+    fn births(&self) -> Vec<u64> {
+        let with_data = self.zones.iter().filter(|zone| matches!(zone.contents, Contents::Data(_)));
+        let mut births: Vec<u64> = with_data.map(|zone| zone.birth).collect();
         births.sort_unstable();
-        let mut needed = Needed::new(&births, birth);
-        entries.iter().for_each(|entry| needed.add(entry.sequence));
-        needed
+        births
     }
 
     /// The drive as the shard sees it.
@@ -407,6 +405,7 @@ impl DriveScan {
         }
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();
+        let births = self.births();
         let mut zones = Vec::new();
         for (index, scan) in (0..).map(ZoneIndex).zip(&self.zones) {
             let used = match &scan.contents {
@@ -426,7 +425,9 @@ impl DriveScan {
                     unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
                     let entries = if means_the_same {
-                        JournalEntries::Movable(self.needed(scan.birth, entries))
+                        let mut needed = Needed::new(&births, scan.birth);
+                        entries.iter().for_each(|entry| needed.add(entry.sequence));
+                        JournalEntries::Movable(needed)
                     } else {
                         JournalEntries::Bound
                     };

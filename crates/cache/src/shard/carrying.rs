@@ -90,19 +90,26 @@ impl Drive {
 
     /// True when no entry of the oldest zone of the journal hides anything any more. A later block has told the time.
     pub(super) fn is_oldest_journal_idle(&self) -> bool {
-        let oldest_last = self.journal.zones.front().map_or(0, |zone| zone.last);
-        self.needed_of_oldest().is_some_and(|(_, needed)| needed == 0)
-            && self.journal.told.sequence > oldest_last
+        let Some(oldest) = self.journal.zones.front().filter(|_| self.journal.zones.len() > 1) else {
+            return false;
+        };
+        let horizon = self.zones.horizon();
+        let is_idle =
+            matches!(&oldest.entries, JournalEntries::Movable(needed) if !needed.is_any_above(horizon));
+        is_idle && self.journal.told.sequence > oldest.last
     }
 
     /// The oldest zone of the journal and how many of its entries are needed, when it is in the way and few blocks would hold them: half of
     /// what the open zone still takes is left to clients. The later that is, the fewer are needed.
     fn sparse_journal_zone(&self) -> Option<(ZoneIndex, u64)> {
+        if self.journal_share() > 0 {
+            return None;
+        }
         let (zone, needed) = self.needed_of_oldest()?;
         let blocks = u64::from(self.zones[zone.index()].end.saturating_sub(1));
         let dense = needed.div_ceil(ENTRIES_MAX as u64);
         let (room, wanted) = (u64::from(self.journal_room()), (dense + 1) * 2);
-        let is_last_chance = self.journal_share() == 0 && room <= wanted + u64::from(READ_BLOCKS_MAX);
+        let is_last_chance = room <= wanted + u64::from(READ_BLOCKS_MAX);
         let is_in_the_way = needed > 0 && (self.is_journal_short() || is_last_chance);
         (is_in_the_way && dense * SPARSE <= blocks && wanted <= room).then_some((zone, needed))
     }

@@ -30,9 +30,10 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// Those of a journal zone without entries, which was born above these births of zones of data, lowest first.
+    /// Those of a journal zone without entries, beside zones of data with these births, lowest first; what is younger does not count.
     #[must_use]
     pub fn new(births: &[u64], birth: u64) -> Needed {
+        let births = &births[..births.partition_point(|own| *own < birth)];
         let step = births.len().div_ceil(PARTS).max(1);
         let ends = births.iter().skip(step).step_by(step).chain([&birth]);
         let parts: Vec<Part> = ends.map(|end| Part { last: *end, count: 0 }).collect();
@@ -60,6 +61,13 @@ impl Needed {
         self.parts[self.older + place].count += lower.count;
     }
 
+    /// True when some entry is needed, when this is the birth of the oldest zone of data.
+    #[must_use]
+    pub fn is_any_above(&self, horizon: u64) -> bool {
+        // The highest part tells, as a rule.
+        self.parts.iter().rev().any(|part| part.count > 0 && part.last > horizon)
+    }
+
     /// Entries that are needed, when this is the birth of the oldest zone of data.
     #[must_use]
     pub fn above(&self, horizon: u64) -> u64 {
@@ -85,6 +93,7 @@ mod tests {
             for horizon in (0..13_100).step_by(7) {
                 let truth = sequences.iter().filter(|sequence| **sequence > horizon).count() as u64;
                 let told = needed.above(horizon);
+                assert_eq!(needed.is_any_above(horizon), told > 0);
                 assert!(told >= truth, "{told} of {truth} entries are needed above {horizon}");
                 assert!(told <= truth + all.div_ceil(5), "{told} for {truth} of {all} above {horizon}");
             }
