@@ -100,6 +100,11 @@ impl AtRest<'_> {
         self.service.ledger.end_refusals(is_over);
     }
 
+    /// True once another server took the drives of the first.
+    fn had_two_servers(&self) -> bool {
+        self.service.ledger.counts().contains_key(TWO_SERVERS)
+    }
+
     /// Nobody is out whom no fault has touched.
     fn check_members(&mut self) -> Result<(), Failure> {
         let members = self.service.engine().members();
@@ -114,9 +119,8 @@ impl AtRest<'_> {
 
     /// Nothing is written elsewhere because it was damaged where nothing was: a drive that was away holds what it held.
     fn check_corrections(&mut self) -> Result<(), Failure> {
-        let ledger = &self.service.ledger;
-        let is_alone = !ledger.counts().contains_key(TWO_SERVERS);
-        let is_whole = ledger.is_unblemished() && is_alone && self.service.tally.mounts == 1;
+        let is_alone = !self.had_two_servers();
+        let is_whole = self.service.ledger.is_unblemished() && is_alone && self.service.tally.mounts == 1;
         let Some(volume) = self.service.volume().log() else { return Ok(()) };
         let corrected = volume.engine.counters().blocks_corrected;
         if is_whole && corrected > 0 {
@@ -228,8 +232,7 @@ impl AtRest<'_> {
             )));
         }
         // Where two servers wrote, sequences tell which block is newer, and images have none.
-        let is_alone = !self.service.ledger.counts().contains_key(TWO_SERVERS);
-        if !uses_checkpoint && !blamed && is_alone && self.has_checkpoint() {
+        if !uses_checkpoint && !blamed && !self.had_two_servers() && self.has_checkpoint() {
             return Err(Failure::new("a mount cannot use the checkpoint"));
         }
         self.service.ledger.count("checkpoints compared", u64::from(uses_checkpoint));
@@ -255,8 +258,7 @@ impl AtRest<'_> {
             | Problem::BlockDamaged { drive, .. }
             | Problem::IndexMismatch { drive, .. } => self.service.ledger.is_blamed(drive.index()),
             Problem::RecordDamaged { drive, .. } | Problem::ZoneOrphaned { drive, .. } => {
-                let ledger = &self.service.ledger;
-                ledger.is_blamed(drive.index()) || ledger.counts().contains_key(TWO_SERVERS)
+                self.service.ledger.is_blamed(drive.index()) || self.had_two_servers()
             }
         }
     }

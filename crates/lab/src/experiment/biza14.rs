@@ -290,6 +290,24 @@ fn compare(draft: &mut Draft, all: &[Drawn]) {
     draft.number("biza14-selector", Cell { scheme: Scheme::ZoneWriteOnly, setting }, metric, &ratios);
 }
 
+/// Bars of each row beside one another, by setting.
+fn plot_of(
+    (id, title, y_title): (&'static str, &'static str, &'static str),
+    settings: impl Iterator<Item = String>,
+    rows: impl Iterator<Item = Series>,
+) -> Plot {
+    Plot {
+        id,
+        title,
+        caption: "Writes of 4 KiB to 1 GiB: hot sets get 90 % of them.",
+        x_title: "setting",
+        y_title,
+        x: Horizontal::Names(settings.collect()),
+        shape: Shape::Bars,
+        series: rows.collect(),
+    }
+}
+
 fn judge(draft: &mut Draft) {
     judge_selectors(draft);
     peer::judge(draft);
@@ -333,16 +351,8 @@ fn judge_selectors(draft: &mut Draft) {
             let cells: Vec<Cell> = all.iter().map(|one| cell(*one, selector)).collect();
             draft.bars(selector.unwrap_or("without area"), &cells, metric)
         };
-        let plot = Plot {
-            id,
-            title,
-            caption: "Writes of 4 KiB to 1 GiB: hot sets get 90 % of them.",
-            x_title: "setting",
-            y_title,
-            x: Horizontal::Names(all.iter().map(|one| name_of(*one)).collect()),
-            shape: Shape::Bars,
-            series: std::iter::once(None).chain(SELECTORS.map(|(name, ..)| Some(name))).map(bars).collect(),
-        };
+        let rows = std::iter::once(None).chain(SELECTORS.map(|(name, ..)| Some(name)));
+        let plot = plot_of((id, title, y_title), all.iter().map(|one| name_of(*one)), rows.map(bars));
         draft.plot(plot);
     }
 }

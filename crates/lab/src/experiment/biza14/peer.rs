@@ -1,7 +1,7 @@
 //! The write area beside BIZA as published (`crates/lab/src/biza.rs`), on the same drives: the bars that name it.
 
-use super::{Drawn, Manner, WORKLOADS, cell};
-use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use super::{Drawn, Manner, WORKLOADS, cell, plot_of};
+use crate::characterise::plot::Series;
 use crate::experiment::draft::{Cell, Draft};
 use crate::experiment::measurement::{FLASH_BYTES, Metric, P95, P9999, WRITE_THROUGHPUT};
 use crate::experiment::scheme::Scheme;
@@ -159,16 +159,8 @@ fn plot(draft: &mut Draft) {
                 let cells: Vec<Cell> = settings.iter().map(|one| rows(*one)[row].clone()).collect();
                 draft.bars(ROWS[row], &cells, metric)
             };
-            let plot = Plot {
-                id,
-                title,
-                caption: "Writes of 4 KiB to 1 GiB: hot sets get 90 % of them.",
-                x_title: "setting",
-                y_title,
-                x: Horizontal::Names(settings.iter().map(|one| name_of(*one)).collect()),
-                shape: Shape::Bars,
-                series: (0..ROWS.len()).map(bars).collect(),
-            };
+            let names = settings.iter().map(|one| name_of(*one));
+            let plot = plot_of((id, title, y_title), names, (0..ROWS.len()).map(bars));
             draft.plot(plot);
         }
     }
