@@ -59,6 +59,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, Stri
         "bytes_stored": counters.bytes_stored,
         "blocks_written": {
             "data": counters.blocks_data,
+            "directory": counters.blocks_directory,
             "journal": counters.blocks_journal,
             "superblock": counters.blocks_superblock,
         },
@@ -86,7 +87,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, Stri
         },
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
-            "held": admission.held_bytes, "ghost": status.ghost_bytes, "all": status.memory_bytes(),
+            "held": admission.held_bytes, "ghost": status.ghost_bytes, "listings": status.listing_bytes, "all": status.memory_bytes(),
         },
         "namespaces": namespaces(status, names),
         "copies": status.copies,

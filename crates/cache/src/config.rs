@@ -85,6 +85,12 @@ impl Options {
         self.memory_bytes / 4
     }
 
+    /// Bytes for what the next directories list: a 32nd of the memory.
+    #[must_use]
+    pub fn listing_bytes(&self) -> u64 {
+        self.memory_bytes / 32
+    }
+
     /// Bytes of what clients stored at which stores wait: the last that does not wait may be as large.
     #[must_use]
     pub fn stored_bytes_full(&self) -> u64 {
@@ -116,9 +122,9 @@ impl Options {
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
     }
 
-    /// Bytes of memory that buffers and an index of so many bytes leave.
+    /// Bytes of memory that buffers, listings and an index of so many bytes leave.
     fn rest(&self, index_bytes: u64) -> u64 {
-        self.memory_bytes.saturating_sub(self.buffer_bytes() + index_bytes)
+        self.memory_bytes.saturating_sub(self.buffer_bytes() + self.listing_bytes() + index_bytes)
     }
 
     /// The stream of an object that lives for so many milliseconds, where drives have zones for so many groups.
@@ -157,7 +163,8 @@ impl Options {
     pub fn memory_for(&self, flash_bytes: u64) -> u64 {
         let index = self.buckets_wanted(flash_bytes).saturating_mul(BUCKET_BYTES as u64);
         let rest = if self.admission == Admission::All { index } else { index.div_ceil(3).saturating_mul(4) };
-        rest.div_ceil(3).saturating_mul(4)
+        // What buffers and listings leave is 23 of 32 parts.
+        rest.div_ceil(23).saturating_mul(32)
     }
 
     /// Judges whether the memory holds an index with as many slots as drives of this size should have.
@@ -184,7 +191,7 @@ impl Options {
     #[must_use]
     pub fn shape(&self, flash_bytes: u64) -> Shape {
         let wanted = self.buckets_wanted(flash_bytes);
-        let rest = self.memory_bytes - self.buffer_bytes();
+        let rest = self.memory_bytes - self.buffer_bytes() - self.listing_bytes();
         // What is not admitted is held in memory, and remembered.
         let affordable =
             if self.admission == Admission::All { rest } else { rest / 4 * 3 } / BUCKET_BYTES as u64;

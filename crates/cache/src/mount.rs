@@ -8,9 +8,11 @@
 //! are superblocks, journal entries and resets; cut short and repeated, it decides the same.
 
 mod decide;
+mod directories;
 mod list;
 mod log;
 mod members;
+mod pages;
 mod quorum;
 mod reader;
 mod scan;
@@ -254,8 +256,7 @@ impl Survey {
                 scans.push(None);
                 continue;
             };
-            let mut scan =
-                scan_drive(drives, now, place, geometry, (agreed.newest.cache, &agreed.newest.secret))?;
+            let mut scan = scan_drive(drives, now, place, geometry, agreed.order(false))?;
             if !agreed.believed[place] {
                 // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
                 recovery.drives_emptied += 1;
@@ -425,7 +426,7 @@ pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError
             findings.absent.push(place);
             continue;
         };
-        let scan = scan_drive(drives, now, place, geometry, (agreed.newest.cache, &agreed.newest.secret))?;
+        let scan = scan_drive(drives, now, place, geometry, agreed.order(true))?;
         scan.report(place, &mut findings);
     }
     Ok(findings)

@@ -21,7 +21,9 @@ mod lookup;
 mod membership;
 mod memory;
 mod needed;
+mod open;
 mod operation;
+mod packing;
 mod reinsertion;
 mod walk;
 mod writing;
@@ -52,6 +54,7 @@ pub use joining::BayRefusal;
 pub use membership::{Membership, stamp_superblock};
 pub use memory::Copies;
 pub use needed::Needed;
+pub use open::{OpenZone, OpenZones};
 use operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
 use walk::Walks;
@@ -225,7 +228,9 @@ impl Shard {
             frames: Vec::new(),
             counters: Counters::default(),
         };
+        let share = shard.listing_share();
         for drive in 0..shard.drives.len() {
+            shard.drives[drive].open.drop_listings_over(share);
             if shard.drives[drive].is_worn_out() {
                 shard.fail_drive(drive);
             }
@@ -384,6 +389,12 @@ impl Shard {
         self.buffer.bytes() - self.buffer.held_bytes()
     }
 
+    /// Bytes of what the next directories list.
+    #[must_use]
+    pub fn listing_bytes(&self) -> u64 {
+        self.drives.iter().map(|drive| drive.open.listing_bytes()).sum()
+    }
+
     /// Bytes of what remembers objects that are gone.
     #[must_use]
     pub fn ghost_bytes(&self) -> u64 {
@@ -437,7 +448,8 @@ impl Shard {
 }
 
 /// Place of a page: drive, zone and block.
-fn locate(drives: &[Drive], page: PageNumber) -> (usize, ZoneIndex, u32) {
+#[must_use]
+pub fn locate(drives: &[Drive], page: PageNumber) -> (usize, ZoneIndex, u32) {
     let drive = drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
     let rest = page.0 - drives[drive].base;
     let capacity = drives[drive].capacity;

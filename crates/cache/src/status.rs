@@ -36,6 +36,8 @@ pub struct Counters {
     pub bytes_forgotten: u64,
     /// Blocks of records and zone headers written.
     pub blocks_data: u64,
+    /// Blocks of directories written.
+    pub blocks_directory: u64,
     /// Blocks of journals written.
     pub blocks_journal: u64,
     /// Superblocks written.
@@ -89,7 +91,8 @@ impl Counters {
     /// All bytes written to drives.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
-        (self.blocks_data + self.blocks_journal + self.blocks_superblock) * BLOCK_BYTES_U64
+        let data = self.blocks_data + self.blocks_directory;
+        (data + self.blocks_journal + self.blocks_superblock) * BLOCK_BYTES_U64
     }
 }
 
@@ -178,6 +181,8 @@ pub struct Status {
     pub ghost_bytes: u64,
     /// Bytes of memory in buffers.
     pub buffer_bytes: u64,
+    /// Bytes of memory for what the next directories list.
+    pub listing_bytes: u64,
     /// Bytes of memory that copies of objects take.
     pub copies_bytes: u64,
     /// Copies of objects in memory.
@@ -206,7 +211,7 @@ impl Status {
     /// All bytes of memory: never more than the cache was given.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let tables = self.index_bytes + self.ghost_bytes;
+        let tables = self.index_bytes + self.ghost_bytes + self.listing_bytes;
         tables + self.buffer_bytes + self.copies_bytes + self.admission.held_bytes
     }
 

@@ -200,6 +200,7 @@ impl CacheVolume {
             eviction: self.shard.options().eviction,
             admission: self.shard.admission(),
             ghost_bytes: self.shard.ghost_bytes(),
+            listing_bytes: self.shard.listing_bytes(),
             zones,
             flash_bytes,
             expired_bytes,

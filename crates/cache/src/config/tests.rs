@@ -35,7 +35,7 @@ fn what_is_evicted_is_remembered_by_a_byte_for_each_slot_where_there_is_room() {
     let options = Options { memory_bytes: 64 << 20, ..Options::default() };
     let slots = |index: u64| index / BUCKET_BYTES as u64 * SLOTS as u64;
     assert_eq!(options.evicted(16 << 20).bytes(), slots(16 << 20));
-    assert_eq!(options.evicted(44 << 20).bytes(), 1 << 20, "a quarter of what is left");
-    assert_eq!(options.evicted(48 << 20).bytes(), 0, "nothing is left");
+    assert_eq!(options.evicted(42 << 20).bytes(), 1 << 20, "a quarter of what is left");
+    assert_eq!(options.evicted(46 << 20).bytes(), 0, "nothing is left");
     assert_eq!(Options { eviction: Eviction::Fifo, ..options }.evicted(16 << 20).bytes(), 0);
 }

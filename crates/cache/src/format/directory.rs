@@ -1,7 +1,11 @@
 //! Directories: what the pages before them hold, so that recovery need not read them.
 //!
-//! A directory is a run of blocks. It covers the pages from the block after the directory before it, or after the zone's
-//! header, to its own first block. Each block of it stands for itself.
+//! ```text
+//!   | header | page ... page | directory | page ... | directory |   the last one of a zone closes it
+//!              <- covers ----  <- before ------------
+//! ```
+//! A directory is a run of blocks. It covers the blocks from the one behind the directory before it, or behind the zone's header, to its own
+//! first block. A torn directory is no directory: its blocks are covered by the next one, as pages in which no record begins.
 
 use crate::hash::KeyHash;
 use crate::request::Namespace;
@@ -13,16 +17,40 @@ use base::xor::Block;
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWCDIRE1`";
     RUN: 8, 4, "first block of this directory";
-    COVERS: 12, 4, "first page that this directory covers";
-    FIRST: 16, 4, "first page that this block covers";
-    COUNT: 20, 2, "pages that this block covers";
-    RESERVED_0: 22, 2, "zero";
-    PAGES: 24, 4072, "of each page: its sequence (8), its records (2), and of each record its hash (6), namespace (upper four bits) and size class (lower four)";
+    COVERS: 12, 4, "first block that this directory covers";
+    BEFORE: 16, 4, "blocks of the directory that ends there, zero for the first of the zone";
+    FIRST: 20, 4, "first block that this block covers";
+    COUNT: 24, 2, "blocks that this block covers";
+    FLAGS: 26, 1, "bit 0: last block of this directory; bit 1: it closes the zone, in which nothing follows";
+    SAMPLES: 27, 1, "samples that were taken";
+    RESERVED_0: 28, 4, "zero";
+    EXPIRES: 32, 8, "latest time at which a record of the zone up to here expires, in milliseconds since 1970; all ones: never";
+    RECORD_BYTES: 40, 8, "bytes of records of the zone up to here";
+    SAMPLE_TIMES: 48, 128, "when the records expire that are samples, 8 bytes each: where each sixteenth of the zone ends, less half of one";
+    PAGES: 176, 3920, "of each block that is covered: its sequence (8), its records (2), and of each record its hash (6), namespace (upper four bits) and size class (lower four)";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCDIRE1";
 const PAGE_BYTES: usize = 10;
 const RECORD_BYTES: usize = 7;
+const IS_LAST: u8 = 1;
+const CLOSES: u8 = 2;
+
+/// Samples of the times at which records of a zone expire.
+pub const SAMPLES: usize = 16;
+
+/// When the records of a zone expire, as a directory tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldExpiries {
+    /// Latest of all, in milliseconds since 1970.
+    pub last: u64,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Of records that are samples.
+    pub samples: [u64; SAMPLES],
+    /// Samples that were taken.
+    pub count: u8,
+}
 
 /// A record in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,34 +79,131 @@ pub struct ListedPage {
     pub records: Vec<Listed>,
 }
 
-impl ListedPage {
-    fn bytes(&self) -> usize {
-        PAGE_BYTES + RECORD_BYTES * self.records.len()
-    }
+/// Size of a directory that grows by pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Blocks before the last.
+    full: u32,
+    used: usize,
 }
 
-/// Size of a directory that grows by pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    blocks: u32,
-    used: usize,
+impl Default for Extent {
+    fn default() -> Extent {
+        Extent { full: 0, used: at::PAGES }
+    }
 }
 
 impl Extent {
     /// A page with so many records is covered, too.
+    ///
+    /// # Panics
+    /// When so many records cannot begin in a page.
     pub fn add(&mut self, records: usize) {
         let bytes = PAGE_BYTES + RECORD_BYTES * records;
         assert!(at::PAGES + bytes <= BLOCK_BYTES, "a page's records fit a block");
-        if self.blocks == 0 || self.used + bytes > BLOCK_BYTES {
-            *self = Extent { blocks: self.blocks + 1, used: at::PAGES };
+        if self.used + bytes > BLOCK_BYTES {
+            *self = Extent { full: self.full + 1, used: at::PAGES };
         }
         self.used += bytes;
     }
 
-    /// Blocks of the directory.
+    /// Blocks of the directory: one where it covers nothing.
     #[must_use]
     pub fn blocks(self) -> u32 {
-        self.blocks
+        self.full + 1
+    }
+}
+
+/// What the pages since the last directory of a zone hold: the next directory, as it grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    covers: u32,
+    before: u32,
+    extent: Extent,
+    pages: u32,
+    /// What each block says of pages: how many, and all of them.
+    parts: Vec<(u16, Vec<u8>)>,
+}
+
+impl Listing {
+    /// One of the pages from block `covers` on, behind a directory of so many blocks.
+    #[must_use]
+    pub fn new(covers: u32, before: u32) -> Listing {
+        assert!(covers > before, "before everything is the header");
+        Listing { covers, before, extent: Extent::default(), pages: 0, parts: Vec::new() }
+    }
+
+    /// The next page, with the records that begin in it.
+    pub fn add(&mut self, sequence: u64, records: impl ExactSizeIterator<Item = Listed>) {
+        let full = self.extent.full;
+        self.extent.add(records.len());
+        if self.extent.full > full || self.parts.is_empty() {
+            self.parts.push((0, Vec::new()));
+        }
+        self.pages += 1;
+        let (count, bytes) = self.parts.last_mut().expect("seen above");
+        *count += 1;
+        bytes.extend_from_slice(&sequence.to_le_bytes());
+        bytes.extend_from_slice(&u16::try_from(records.len()).expect("they fit a block").to_le_bytes());
+        for record in records {
+            bytes.extend_from_slice(&record.hash.to_bytes());
+            bytes.push(record.namespace.0 << 4 | record.class);
+        }
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Pages that are listed.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// The block behind the last page that is listed.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.covers + self.pages
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let part = size_of::<(u16, Vec<u8>)>();
+        self.parts.capacity() * part + self.parts.iter().map(|(_, bytes)| bytes.capacity()).sum::<usize>()
+    }
+
+    /// Ends the directory, whose blocks lie behind the last page that is listed, and returns these. The next one begins.
+    pub fn end_directory(&mut self, expiries: &ToldExpiries, closes: bool) -> Vec<Box<Block>> {
+        let (run, covers) = (self.end(), self.covers);
+        let next = Listing::new(run + self.extent.blocks(), self.extent.blocks());
+        let Listing { before, mut parts, extent, .. } = std::mem::replace(self, next);
+        parts.resize_with(extent.blocks() as usize, || (0, Vec::new()));
+        let mut first = covers;
+        let last = parts.len() - 1;
+        let block = |(number, (count, bytes)): (usize, (u16, Vec<u8>))| {
+            let mut block = Box::new([0; BLOCK_BYTES]);
+            put(&mut *block, at::MAGIC, MAGIC);
+            put(&mut *block, at::RUN, &run.to_le_bytes());
+            put(&mut *block, at::COVERS, &covers.to_le_bytes());
+            put(&mut *block, at::BEFORE, &before.to_le_bytes());
+            put(&mut *block, at::FIRST, &first.to_le_bytes());
+            put(&mut *block, at::COUNT, &count.to_le_bytes());
+            block[at::FLAGS] = if number == last { IS_LAST } else { 0 } | if closes { CLOSES } else { 0 };
+            block[at::SAMPLES] = expiries.count;
+            put(&mut *block, at::EXPIRES, &expiries.last.to_le_bytes());
+            put(&mut *block, at::RECORD_BYTES, &expiries.bytes.to_le_bytes());
+            for (sample, time) in expiries.samples.iter().enumerate() {
+                put(&mut *block, at::SAMPLE_TIMES + 8 * sample, &time.to_le_bytes());
+            }
+            put(&mut *block, at::PAGES, &bytes);
+            first += u32::from(count);
+            block
+        };
+        parts.into_iter().enumerate().map(block).collect()
     }
 }
 
@@ -87,56 +212,27 @@ impl Extent {
 pub struct DirectoryBlock {
     /// First block of the directory.
     pub run: u32,
-    /// First page that the directory covers.
+    /// First block that the directory covers.
     pub covers: u32,
-    /// First page that this block covers.
+    /// Blocks of the directory that ends there.
+    pub before: u32,
+    /// First block that this block covers.
     pub first: u32,
+    /// It is the last block of the directory.
+    pub is_last: bool,
+    /// The directory closes the zone.
+    pub closes: bool,
+    /// When records of the zone expire, up to here.
+    pub expiries: ToldExpiries,
     /// The pages.
     pub pages: Vec<ListedPage>,
 }
 
 impl DirectoryBlock {
-    /// The directory at block `run` of the pages from `covers` on, in blocks.
+    /// The block behind the last one that this block covers.
     #[must_use]
-    pub fn of_pages(run: u32, covers: u32, pages: &[ListedPage]) -> Vec<DirectoryBlock> {
-        let mut blocks: Vec<DirectoryBlock> = Vec::new();
-        let mut extent = Extent::default();
-        for (number, page) in (covers..).zip(pages) {
-            let before = extent.blocks;
-            extent.add(page.records.len());
-            if extent.blocks > before {
-                blocks.push(DirectoryBlock { run, covers, first: number, pages: Vec::new() });
-            }
-            blocks.last_mut().expect("the first page begins a block").pages.push(page.clone());
-        }
-        blocks
-    }
-
-    /// Writes it into a block.
-    ///
-    /// # Panics
-    /// When the pages do not fit.
-    pub fn encode(&self, block: &mut Block) {
-        block.fill(0);
-        put(block, at::MAGIC, MAGIC);
-        put(block, at::RUN, &self.run.to_le_bytes());
-        put(block, at::COVERS, &self.covers.to_le_bytes());
-        put(block, at::FIRST, &self.first.to_le_bytes());
-        let count = u16::try_from(self.pages.len()).expect("they fit a block");
-        put(block, at::COUNT, &count.to_le_bytes());
-        let mut place = at::PAGES;
-        for page in &self.pages {
-            assert!(place + page.bytes() <= BLOCK_BYTES);
-            put(block, place, &page.sequence.to_le_bytes());
-            let records = u16::try_from(page.records.len()).expect("they fit a block");
-            put(block, place + 8, &records.to_le_bytes());
-            place += PAGE_BYTES;
-            for record in &page.records {
-                put(block, place, &record.hash.to_bytes());
-                block[place + 6] = record.namespace.0 << 4 | record.class;
-                place += RECORD_BYTES;
-            }
-        }
+    pub fn end(&self) -> u32 {
+        self.first + u32::try_from(self.pages.len()).expect("they fit a block")
     }
 
     /// Reads a block; `None` when it holds no part of a directory.
@@ -145,31 +241,55 @@ impl DirectoryBlock {
         if &block[..8] != MAGIC {
             return None;
         }
-        let mut place = at::PAGES;
-        let mut pages = Vec::new();
-        for _ in 0..u16_at(block, at::COUNT) {
-            if place + PAGE_BYTES > BLOCK_BYTES {
-                return None;
-            }
-            let sequence = u64_at(block, place);
-            let count = usize::from(u16_at(block, place + 8));
-            place += PAGE_BYTES;
-            if place + count * RECORD_BYTES > BLOCK_BYTES {
-                return None;
-            }
-            let listed = |index: usize| {
-                let place = place + index * RECORD_BYTES;
-                let kind = block[place + 6];
-                let hash = KeyHash::from_bytes(array_at(block, place));
-                Listed { hash, namespace: Namespace(kind >> 4), class: kind & 15 }
-            };
-            pages.push(ListedPage { sequence, records: (0..count).map(listed).collect() });
-            place += count * RECORD_BYTES;
-        }
-        let (run, covers, first) =
-            (u32_at(block, at::RUN), u32_at(block, at::COVERS), u32_at(block, at::FIRST));
-        let last = u64::from(first) + pages.len() as u64;
-        let possible = covers >= 1 && first >= covers && last <= u64::from(run) && !pages.is_empty();
-        possible.then_some(DirectoryBlock { run, covers, first, pages })
+        let pages = decode_pages(block)?;
+        let times = |sample| u64_at(block, at::SAMPLE_TIMES + 8 * sample);
+        let expiries = ToldExpiries {
+            last: u64_at(block, at::EXPIRES),
+            bytes: u64_at(block, at::RECORD_BYTES),
+            samples: std::array::from_fn(times),
+            count: block[at::SAMPLES],
+        };
+        let [run, covers, before, first] =
+            [at::RUN, at::COVERS, at::BEFORE, at::FIRST].map(|field| u32_at(block, field));
+        let flags = block[at::FLAGS];
+        let (is_last, closes) = (flags & IS_LAST != 0, flags & CLOSES != 0);
+        let end = u64::from(first) + pages.len() as u64;
+        let is_possible = covers > before && first >= covers && end <= u64::from(run);
+        let ends_right = is_last == (end == u64::from(run)) && usize::from(expiries.count) <= SAMPLES;
+        (is_possible && ends_right && flags <= IS_LAST | CLOSES).then_some(DirectoryBlock {
+            run,
+            covers,
+            before,
+            first,
+            is_last,
+            closes,
+            expiries,
+            pages,
+        })
     }
+}
+
+fn decode_pages(block: &Block) -> Option<Vec<ListedPage>> {
+    let mut place = at::PAGES;
+    let mut pages = Vec::new();
+    for _ in 0..u16_at(block, at::COUNT) {
+        if place + PAGE_BYTES > BLOCK_BYTES {
+            return None;
+        }
+        let sequence = u64_at(block, place);
+        let count = usize::from(u16_at(block, place + 8));
+        place += PAGE_BYTES;
+        if place + count * RECORD_BYTES > BLOCK_BYTES {
+            return None;
+        }
+        let listed = |index: usize| {
+            let place = place + index * RECORD_BYTES;
+            let kind = block[place + 6];
+            let hash = KeyHash::from_bytes(array_at(block, place));
+            Listed { hash, namespace: Namespace(kind >> 4), class: kind & 15 }
+        };
+        pages.push(ListedPage { sequence, records: (0..count).map(listed).collect() });
+        place += count * RECORD_BYTES;
+    }
+    Some(pages)
 }

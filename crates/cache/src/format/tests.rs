@@ -1,6 +1,6 @@
 //! Every structure comes back as it was written, damage is noticed, and no bytes make a parser panic.
 
-use super::directory::{DirectoryBlock, Extent, Listed, ListedPage, class_of};
+use super::directory::{DirectoryBlock, Listed, ListedPage, Listing, ToldExpiries, class_of};
 use super::header::{Role, ZoneHeader};
 use super::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use super::page::{Packer, PageView, PageWriter, ROOM_BYTES, WHOLE_BYTES_MAX};
@@ -71,11 +71,21 @@ fn golden_journal() -> JournalBlock {
     JournalBlock { wall: WallMillis(77), closes: true, entries: (0..ENTRIES_MAX as u64).map(entry).collect() }
 }
 
-fn golden_directory() -> Vec<DirectoryBlock> {
-    let listed = |bits: u64| Listed { hash: KeyHash::from_bits(bits), namespace: Namespace(3), class: 4 };
-    let page = |count: u64| ListedPage { sequence: count + 90, records: (0..count).map(listed).collect() };
-    let pages: Vec<ListedPage> = (0..60).map(page).collect();
-    DirectoryBlock::of_pages(61, 1, &pages)
+fn listed(bits: u64) -> Listed {
+    Listed { hash: KeyHash::from_bits(bits), namespace: Namespace(3), class: 4 }
+}
+
+fn told_expiries() -> ToldExpiries {
+    let samples = std::array::from_fn(|sample| sample as u64 * 7);
+    ToldExpiries { last: u64::MAX, bytes: 12_345, samples, count: 16 }
+}
+
+/// A directory of pages with no record to 59 of them, behind one of two blocks.
+fn golden_directory(closes: bool) -> (Listing, Vec<Box<Block>>) {
+    let mut listing = Listing::new(3, 2);
+    (0..60).for_each(|count| listing.add(count + 90, (0..count).map(listed).collect::<Vec<_>>().into_iter()));
+    let blocks = listing.clone().end_directory(&told_expiries(), closes);
+    (listing, blocks)
 }
 
 /// The bytes of one of each structure, by their checksums: a change of the format changes these.
@@ -95,8 +105,7 @@ fn the_format_does_not_change_unnoticed() {
     found.push(crc32c(&block));
     golden_journal().encode(&mut block);
     found.push(crc32c(&block));
-    golden_directory()[1].encode(&mut block);
-    found.push(crc32c(&block));
+    found.push(crc32c(&*golden_directory(true).1[1]));
     let mut frame = Frame::zeroed();
     Stamp { life: life(), page: 3, kind: Kind::Records, sequence: 99, origin: 98 }.seal(&mut frame);
     found.push(crc32c(&frame.oob));
@@ -110,7 +119,7 @@ fn the_format_does_not_change_unnoticed() {
 }
 
 const GOLDEN: [u32; 8] =
-    [0xc96b_a404, 0x37ca_bfe1, 0xa736_cb9e, 0x16bf_1656, 0x65ce_39eb, 0xe1b5_53a4, 0x7150_6e61, 0xd8d9_c100];
+    [0xc96b_a404, 0x37ca_bfe1, 0xa736_cb9e, 0x16bf_1656, 0xd0e4_13c5, 0xe1b5_53a4, 0x7150_6e61, 0xd8d9_c100];
 
 #[test]
 fn structures_come_back() {
@@ -124,16 +133,40 @@ fn structures_come_back() {
         header.encode(&mut block);
         assert_eq!(ZoneHeader::decode(&block), Some(header));
     }
-    let blocks = golden_directory();
-    let mut extent = Extent::default();
-    (0..60).for_each(|count| extent.add(count));
-    assert!(blocks.len() > 2 && blocks.len() == extent.blocks() as usize);
-    for directory in &blocks {
-        directory.encode(&mut block);
-        assert_eq!(DirectoryBlock::decode(&block).as_ref(), Some(directory));
-    }
-    assert_eq!(blocks.iter().map(|block| block.pages.len()).sum::<usize>(), 60);
     assert_eq!([1, 64, 65, 4096, 1 << 29].map(class_of), [0, 0, 1, 6, 15]);
+}
+
+#[test]
+fn directories_come_back() {
+    let (listing, blocks) = golden_directory(false);
+    assert!(blocks.len() > 2 && blocks.len() == listing.extent().blocks() as usize);
+    let read: Vec<DirectoryBlock> =
+        blocks.iter().map(|block| DirectoryBlock::decode(block).expect("a directory")).collect();
+    let mut next = 3;
+    for (place, block) in read.iter().enumerate() {
+        let is_last = place + 1 == blocks.len();
+        assert_eq!((block.run, block.covers, block.before, block.first), (63, 3, 2, next));
+        assert_eq!((block.is_last, block.closes, block.expiries), (is_last, false, told_expiries()));
+        next = block.end();
+    }
+    let pages: Vec<&ListedPage> = read.iter().flat_map(|block| &block.pages).collect();
+    assert_eq!((next, pages.len()), (63, 60));
+    for (count, page) in (0..60).zip(pages) {
+        assert_eq!(*page, ListedPage { sequence: count + 90, records: (0..count).map(listed).collect() });
+    }
+}
+
+#[test]
+fn the_next_directory_lies_behind_the_one_before() {
+    let (mut listing, _) = golden_directory(false);
+    let blocks = u32::try_from(listing.end_directory(&told_expiries(), false).len()).unwrap();
+    assert_eq!((listing.end(), listing.pages()), (63 + blocks, 0));
+    let closing = listing.end_directory(&told_expiries(), true);
+    let closing: Vec<DirectoryBlock> =
+        closing.iter().map(|block| DirectoryBlock::decode(block).unwrap()).collect();
+    assert_eq!(closing.len(), 1, "one that covers nothing has a block");
+    assert!(closing[0].closes && closing[0].is_last && closing[0].pages.is_empty());
+    assert_eq!((closing[0].before, closing[0].run), (blocks, 63 + blocks));
 }
 
 #[test]
@@ -238,7 +271,7 @@ proptest! {
         let mut bytes: Block = block.try_into().expect("a block");
         for count in [count, count >> 5, count >> 9] {
             bytes[BLOCK_BYTES - 2..].copy_from_slice(&count.to_le_bytes());
-            bytes[20..22].copy_from_slice(&count.to_le_bytes());
+            bytes[24..26].copy_from_slice(&count.to_le_bytes());
             bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
             let _ = DirectoryBlock::decode(&bytes);
             let _ = ZoneHeader::decode(&bytes);

@@ -5,10 +5,12 @@ use crate::format::NAMESPACES;
 use crate::format::journal::Entry;
 use crate::hash::{Ident, KeyHash, Shape};
 use crate::index::{Index, PageNumber};
-use crate::shard::Drive;
+use crate::request::Namespace;
+use crate::shard::{Drive, locate};
 use crate::status::Recovery;
 use base::chains::ChainMap;
 use base::random::mix;
+use std::cmp::Reverse;
 
 /// What recovery makes of the drives.
 pub struct Decision {
@@ -23,11 +25,12 @@ pub struct Decision {
 struct Candidate {
     hash: KeyHash,
     sequence: u64,
-    drive: usize,
     page: PageNumber,
-    zone: usize,
-    namespace: usize,
+    namespace: Namespace,
 }
+
+/// Candidates whose buckets are loaded together.
+const GROUP: usize = 32;
 
 /// Entries of the journal of a drive: by what the index told apart then, the highest sequence of each ident.
 type Hides = Vec<(Shape, ChainMap<Ident, u64>)>;
@@ -77,32 +80,29 @@ pub fn decide(
 ) -> Decision {
     let mut candidates = Vec::new();
     let mut beside = Beside::default();
-    for (drive, scan) in scans.iter().enumerate() {
+    for (scan, drive) in scans.into_iter().zip(&*drives) {
         let Some(scan) = scan else { continue };
-        let hides = hides_of(scan);
-        for (zone, found) in scan.zones.iter().enumerate() {
-            let Contents::Data(records) = &found.contents else { continue };
-            for record in records {
-                recovery.records_found += 1;
-                let FoundRecord { hash, namespace, sequence, .. } = *record;
-                let namespace = usize::from(namespace.0);
+        let hides = hides_of(&scan);
+        for (zone, found) in (0..).zip(scan.zones) {
+            let Contents::Data(records) = found.contents else { continue };
+            recovery.records_found += records.len() as u64;
+            let first = drive.base + zone * drive.capacity;
+            for FoundRecord { hash, namespace, sequence, page } in records {
                 let is_hidden = hides.iter().any(|(shape, idents)| {
                     let ident = shape.ident(hash);
                     idents.get(ident.hash(), &ident).is_some_and(|entry| *entry > sequence)
                 });
-                let zone_number = u32::try_from(zone).expect("a u32 of zones");
-                let page = drives[drive].base + zone_number * drives[drive].capacity + record.page;
-                let page = PageNumber(page);
-                if is_hidden || sequence < cleared[namespace] {
+                let page = PageNumber(first + page);
+                if is_hidden || sequence < cleared[usize::from(namespace.0)] {
                     recovery.records_hidden += 1;
                     beside.note(page, shape.ident(hash));
-                    continue;
+                } else {
+                    candidates.push(Candidate { hash, sequence, page, namespace });
                 }
-                candidates.push(Candidate { hash, sequence, drive, page, zone, namespace });
             }
         }
     }
-    candidates.sort_by_key(|found| (found.hash, std::cmp::Reverse(found.sequence)));
+    candidates.sort_unstable_by_key(|found| (found.hash, Reverse(found.sequence)));
     place(shape, (candidates, beside), drives, recovery)
 }
 
@@ -111,48 +111,54 @@ pub fn decide(
 /// both. That happens when the index tells other keys apart than it did when the entry was written.
 fn place(
     shape: Shape,
-    (candidates, beside): (Vec<Candidate>, Beside),
+    (mut found, beside): (Vec<Candidate>, Beside),
     drives: &mut [Drive],
     recovery: &mut Recovery,
 ) -> Decision {
     let mut hidden: ChainMap<(usize, Ident), u64> = ChainMap::default();
     let mut entries = Vec::new();
     let mut hide = |found: &Candidate| {
+        let (drive, _, _) = locate(drives, found.page);
         // One above the record's: what the index cannot tell from it and is newer stays.
         let entry = Entry { hash: found.hash, sequence: found.sequence + 1 };
-        entries.push((found.drive, entry));
+        entries.push((drive, entry));
         let ident = shape.ident(found.hash);
-        let highest = hidden.entry(ident.hash(), (found.drive, ident));
+        let highest = hidden.entry(ident.hash(), (drive, ident));
         *highest = (*highest).max(entry.sequence);
     };
-    let mut newest: Vec<Candidate> = Vec::with_capacity(candidates.len());
-    for found in candidates {
-        if newest.last().is_some_and(|last| last.hash == found.hash) {
+    let mut last = None;
+    found.retain(|found| {
+        let is_newest = last.replace(found.hash) != Some(found.hash);
+        if !is_newest {
             recovery.records_older += 1;
-            hide(&found);
-        } else {
-            newest.push(found);
+            hide(found);
         }
-    }
+        is_newest
+    });
     let mut index = Index::new(shape);
-    let mut placed = Vec::with_capacity(newest.len());
-    for found in newest {
-        if beside.has(found.page, shape.ident(found.hash)) {
+    let mut placed = 0;
+    for at in 0..found.len() {
+        if at % GROUP == 0 {
+            found[at..].iter().take(GROUP).for_each(|next| index.load(next.hash));
+        }
+        let newest = found[at];
+        if beside.has(newest.page, shape.ident(newest.hash)) {
             recovery.records_beside += 1;
-            hide(&found);
-        } else if index.insert(found.hash, found.page).is_ok() {
-            placed.push(found);
+            hide(&newest);
+        } else if index.insert(newest.hash, newest.page).is_ok() {
+            found[placed] = newest;
+            placed += 1;
         } else {
             recovery.records_without_slot += 1;
-            hide(&found);
+            hide(&newest);
         }
     }
-    for found in placed {
-        let ident = shape.ident(found.hash);
-        if hidden.get(ident.hash(), &(found.drive, ident)).is_some_and(|entry| *entry > found.sequence) {
-            index.remove(ident, |page| page == found.page);
+    for Candidate { hash, sequence, page, namespace } in &found[..placed] {
+        let (ident, (drive, zone, _)) = (shape.ident(*hash), locate(drives, *page));
+        if hidden.get(ident.hash(), &(drive, ident)).is_some_and(|entry| entry > sequence) {
+            index.remove(ident, |other| other == *page);
         } else {
-            drives[found.drive].zones[found.zone].live[found.namespace] += 1;
+            drives[drive].zones[zone.index()].live[usize::from(namespace.0)] += 1;
         }
     }
     Decision { index, entries }

@@ -3,6 +3,7 @@
 use super::MountError;
 use super::log::{Log, read_log};
 use super::quorum::{Known, Rank};
+use super::scan::Order;
 use crate::format::NAMESPACES;
 use crate::format::superblock::{Member, Superblock};
 use crate::request::WallMillis;
@@ -29,6 +30,11 @@ pub struct Agreed {
 }
 
 impl Agreed {
+    /// What drives are read for: a mount, or a check.
+    pub fn order(&self, is_check: bool) -> Order<'_> {
+        Order { cache: self.newest.cache, secret: &self.newest.secret, is_check }
+    }
+
     /// Place in the superblock log of a member.
     pub fn log_of(&self, member: usize) -> LogPlace {
         self.logs[member].unwrap_or(LogPlace { zone: ZoneIndex(0), end: 0 })

@@ -1,18 +1,20 @@
-//! Reading a drive: what its zones hold, page by page.
+//! Reading a drive: what its zones hold.
 
+use super::directories::by_directories;
+use super::pages::{DataScan, by_pages};
 use super::reader::Reader;
 use super::{Findings, MountError, pages, run};
 use crate::format::SUPERBLOCK_ZONES;
+use crate::format::directory::Listing;
 use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
-use crate::format::page::PageView;
-use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{KeyHash, Shape};
 use crate::policy::Stream;
 use crate::request::{Namespace, WallMillis};
 use crate::shard::{
-    Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Needed, Zone, ZoneUse, Zones,
+    Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Needed, OpenZone, OpenZones, Zone,
+    ZoneUse, Zones,
 };
 use crate::share::Shares;
 use base::frame::Frame;
@@ -22,7 +24,7 @@ use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
 use zone::drives::DriveSet;
 
 /// A record that was found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRecord {
     /// Hash of its key.
     pub hash: KeyHash,
@@ -75,6 +77,10 @@ pub struct ZoneScan {
     is_full: bool,
     /// When its records expire.
     expiries: Expiries,
+    /// What its next directory has to list.
+    listing: Option<Listing>,
+    /// Its directories list something else than its pages hold, as a check finds.
+    is_listed_wrong: bool,
 }
 
 impl ZoneScan {
@@ -106,19 +112,31 @@ pub struct Latest {
 }
 
 impl Latest {
-    fn knows(&mut self, wall: WallMillis, sequence: u64) {
+    /// Something on the media knows these.
+    pub fn knows(&mut self, wall: WallMillis, sequence: u64) {
         self.wall = self.wall.max(wall);
         self.sequence = self.sequence.max(sequence);
     }
 }
 
-/// Reads a drive of a cache, whose keys are hashed under a secret.
+/// Of which cache drives are read, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// The cache.
+    pub cache: [u8; 16],
+    /// Secret of the hashes of its keys.
+    pub secret: &'a [u8; 16],
+    /// Every page is read, and held against the directories.
+    pub is_check: bool,
+}
+
+/// Reads a drive of a cache.
 pub fn scan_drive(
     drives: &mut DriveSet,
     now: Instant,
     place: usize,
     geometry: &Geometry,
-    (cache, secret): ([u8; 16], &[u8; 16]),
+    order: Order<'_>,
 ) -> Result<DriveScan, MountError> {
     let op = Op::Report { count: geometry.zones };
     let report = run(drives, now, place, ZoneIndex(0), op)?.report;
@@ -129,7 +147,7 @@ pub fn scan_drive(
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let transfer_max = geometry.transfer_blocks_max;
         let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
-        let read = scan_zone(&mut reader, geometry, &found, (cache, secret), &mut scan.latest);
+        let read = scan_zone(&mut reader, geometry, &found, order, &mut scan.latest);
         scan.zones.push(read);
     }
     Ok(scan)
@@ -139,7 +157,7 @@ fn scan_zone(
     reader: &mut Reader<'_>,
     geometry: &Geometry,
     found: &ZoneDescriptor,
-    (cache, secret): ([u8; 16], &[u8; 16]),
+    order: Order<'_>,
     latest: &mut Latest,
 ) -> ZoneScan {
     let capacity = geometry.zone_capacity_blocks;
@@ -149,10 +167,11 @@ fn scan_zone(
         ZoneState::Offline => (0, true),
         _ => (found.write_pointer, found.write_pointer == capacity),
     };
-    let is_kept = reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline;
-    let (contents, expiries) = (Contents::Unknown, Expiries::new(u64::from(capacity) * BLOCK_BYTES_U64));
-    let mut scan = ZoneScan { contents, birth: 0, stream: 0, end, is_full, expiries };
-    if is_kept {
+    let expiries = Expiries::new(u64::from(capacity) * BLOCK_BYTES_U64);
+    let (contents, listing) = (Contents::Unknown, None);
+    let mut scan =
+        ZoneScan { contents, birth: 0, stream: 0, end, is_full, expiries, listing, is_listed_wrong: false };
+    if reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline {
         scan.contents = Contents::Kept;
         return scan;
     }
@@ -160,20 +179,36 @@ fn scan_zone(
         scan.contents = Contents::Empty;
         return scan;
     }
-    let Some((life, header)) = reader.read_header(cache) else {
+    let Some((life, header)) = reader.read_header(order.cache) else {
         scan.contents = judge_headless(reader, end);
         return scan;
     };
     latest.knows(header.wall, life.birth);
     (scan.birth, scan.stream) = (life.birth, life.stream);
-    let blocks = Blocks { life, end, is_full };
-    let contents = match header.role {
-        Role::Data if Stream::from_code(life.stream).is_none() => None,
-        Role::Data => scan_data(reader, (&blocks, secret), latest, &mut scan.expiries),
-        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
-    };
-    scan.contents = contents.unwrap_or(Contents::Unknown);
+    let blocks = Blocks { life, end, is_full, capacity };
+    match header.role {
+        Role::Data if Stream::from_code(life.stream).is_none() => {}
+        Role::Data => scan.read_data(reader, &blocks, order, latest),
+        Role::Journal => scan.contents = scan_journal(reader, &blocks, header.shape, latest),
+    }
     scan
+}
+
+impl ZoneScan {
+    /// Reads a zone of data, by its directories if that is possible.
+    fn read_data(&mut self, reader: &mut Reader<'_>, blocks: &Blocks, order: Order<'_>, latest: &mut Latest) {
+        let listed = by_directories(reader, (blocks, order.secret), latest);
+        let found = if order.is_check {
+            let read = by_pages(reader, (blocks, order.secret), latest);
+            self.is_listed_wrong = read.is_some() && listed.is_some() && listed != read;
+            read
+        } else {
+            listed.or_else(|| by_pages(reader, (blocks, order.secret), latest))
+        };
+        let Some(DataScan { records, expiries, listing, is_closed }) = found else { return };
+        self.is_full |= is_closed;
+        (self.contents, self.expiries, self.listing) = (Contents::Data(records), expiries, listing);
+    }
 }
 
 /// A zone whose header cannot be read may have been a journal, unless the blocks behind say otherwise.
@@ -206,95 +241,46 @@ enum Found {
 }
 
 /// Blocks of a zone behind its header.
-struct Blocks {
-    life: Life,
-    end: u32,
-    is_full: bool,
+pub struct Blocks {
+    /// Life of the zone.
+    pub life: Life,
+    /// Its write pointer, or its capacity.
+    pub end: u32,
+    /// It takes no more blocks.
+    pub is_full: bool,
+    capacity: u32,
 }
 
 impl Blocks {
-    /// The stamp of a block, when it was written for this place as what is expected.
-    fn stamp(&self, frame: &Frame, page: u32, kind: Kind) -> Option<Stamp> {
-        Stamp::read_at(frame, &self.life, page).filter(|stamp| stamp.kind == kind)
+    /// Bytes that the zone holds.
+    pub fn zone_bytes(&self) -> u64 {
+        u64::from(self.capacity) * BLOCK_BYTES_U64
     }
 
-    /// Blocks of a kind from `offset` on; a zone that was finished early ends in blocks that were never written.
-    fn read(
+    /// Stamp of a block that was written for this place as one of these kinds.
+    pub fn stamp(&self, frame: &Frame, page: u32, kinds: &[Kind]) -> Option<Stamp> {
+        Stamp::read_at(frame, &self.life, page).filter(|stamp| kinds.contains(&stamp.kind))
+    }
+
+    /// True of a block that was written for this place as one of these kinds.
+    pub fn has(&self, frame: &Frame, page: u32, kinds: &[Kind]) -> bool {
+        self.stamp(frame, page, kinds).is_some()
+    }
+
+    /// Blocks of some kinds from `offset` on; a zone that was finished early ends in blocks that were never written.
+    pub fn read(
         &self,
         reader: &mut Reader<'_>,
         (offset, has_ended): (u32, bool),
-        kind: Kind,
-    ) -> impl Iterator<Item = (u32, Option<Frame>)> {
+        kinds: &[Kind],
+    ) -> impl Iterator<Item = (u32, Option<Frame>)> + use<> {
         let count = reader.transfer_max.min(self.end - offset);
         let frames = reader.read_as(offset, count, |page, frame| match has_ended {
             true => frame.is_blank(),
-            false => self.stamp(frame, page, kind).is_some(),
+            false => self.has(frame, page, kinds),
         });
         (offset..).zip(frames)
     }
-}
-
-/// A record that goes on in the next page.
-struct Partial {
-    record: FoundRecord,
-    missing: usize,
-}
-
-/// Reads pages; `None` when one of them cannot be judged.
-fn scan_data(
-    reader: &mut Reader<'_>,
-    (blocks, secret): (&Blocks, &[u8; 16]),
-    latest: &mut Latest,
-    expiries: &mut Expiries,
-) -> Option<Contents> {
-    let mut records = Vec::new();
-    let mut partial: Option<Partial> = None;
-    let (mut offset, mut has_ended) = (1, false);
-    while offset < blocks.end {
-        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Records) {
-            let frame = frame?;
-            offset = page + 1;
-            if blocks.is_full && frame.is_blank() {
-                has_ended = true;
-                continue;
-            }
-            // Behind a block that was never written there is none that was.
-            let stamp = blocks.stamp(&frame, page, Kind::Records).filter(|_| !has_ended)?;
-            latest.knows(WallMillis(0), stamp.sequence);
-            let view = PageView::parse(&frame.data)?;
-            partial = go_on(partial, &stamp, view.lead().len(), &mut records);
-            for bytes in view.records() {
-                let head = RecordHead::parse(bytes)?;
-                expiries.add(head.expires, head.record_bytes());
-                let hash = KeyHash::of_parts(secret, head.namespace, head.key(bytes)?);
-                let record = FoundRecord { hash, namespace: head.namespace, sequence: stamp.sequence, page };
-                match head.record_bytes().checked_sub(bytes.len()).filter(|missing| *missing > 0) {
-                    None => records.push(record),
-                    Some(missing) => partial = Some(Partial { record, missing }),
-                }
-            }
-        }
-    }
-    // What was not written to its end is no record, and never will be: other pages follow.
-    Some(Contents::Data(records))
-}
-
-/// The bytes at the start of a page belong to the record before, or that was cut short.
-fn go_on(
-    partial: Option<Partial>,
-    stamp: &Stamp,
-    lead: usize,
-    records: &mut Vec<FoundRecord>,
-) -> Option<Partial> {
-    let Partial { record, missing } = partial?;
-    if stamp.origin != record.sequence || lead > missing {
-        return None;
-    }
-    if lead < missing {
-        return Some(Partial { record, missing: missing - lead });
-    }
-    records.push(record);
-    None
 }
 
 fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
@@ -302,7 +288,7 @@ fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: 
     let mut is_lost = false;
     let (mut offset, mut has_ended, mut is_closed) = (1, false, false);
     while offset < blocks.end {
-        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Journal) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), &[Kind::Journal]) {
             offset = page + 1;
             if blocks.is_full && frame.as_ref().is_some_and(Frame::is_blank) {
                 has_ended = true;
@@ -311,7 +297,7 @@ fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: 
             // What is blank before a block that was written was written, too, and is lost.
             is_lost |= std::mem::take(&mut has_ended);
             let block = frame.as_ref().and_then(|frame| {
-                let stamp = blocks.stamp(frame, page, Kind::Journal)?;
+                let stamp = blocks.stamp(frame, page, &[Kind::Journal])?;
                 Some((stamp.sequence, JournalBlock::decode(&frame.data)?))
             });
             match block {
@@ -397,11 +383,13 @@ impl DriveScan {
             found.max_by_key(|(_, zone)| zone.birth)
         };
         let empty = Drive::empty(base, pages(geometry), geometry, shares);
-        let mut open = [None; Stream::PLACES];
+        let mut open = OpenZones::default();
         for stream in Stream::all() {
             let is_data = |zone: &ZoneScan| matches!(zone.contents, Contents::Data(_));
             let last = newest(&|zone| is_data(zone) && zone.stream == stream.code());
-            open[stream.place()] = last.filter(|(_, zone)| !zone.is_full).map(|(zone, _)| zone);
+            if let Some((zone, found)) = last.filter(|(_, zone)| !zone.is_full) {
+                open.open(stream, OpenZone { zone, listing: found.listing.clone() });
+            }
         }
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();
@@ -417,7 +405,7 @@ impl DriveScan {
                     journals.push((0, JournalZone { zone: index, last: mounted, entries }, false));
                     ZoneUse::Journal
                 }
-                Contents::Data(_) if open.contains(&Some(index)) => ZoneUse::Open,
+                Contents::Data(_) if open.contains(index) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
                 Contents::Journal { shape: own, entries, last, lost_below, is_closed } => {
                     let means_the_same = *own == shape && *lost_below == 0;
@@ -456,6 +444,11 @@ impl DriveScan {
     /// Says what a check found.
     pub fn report(&self, place: usize, findings: &mut Findings) {
         for (index, zone) in self.zones.iter().enumerate() {
+            if zone.is_listed_wrong {
+                let what =
+                    format!("drive {place}: directories of zone {index} do not list what its pages hold");
+                findings.problems.push(what);
+            }
             match &zone.contents {
                 Contents::Empty | Contents::Kept => {}
                 Contents::Unknown | Contents::LostJournal => {

@@ -67,8 +67,12 @@ pub struct Batch {
     pub records: Vec<u32>,
     /// Frames that were not handed over yet.
     pub frames: VecDeque<Frame>,
+    /// Of these, the last ones are a directory.
+    pub directory: usize,
     /// Frames that were handed over last.
     pub handed: u32,
+    /// The zone takes no more behind them.
+    pub closes: bool,
 }
 
 /// See the module.

@@ -3,6 +3,7 @@
 use super::buffer::Batch;
 use super::carrying::Carry;
 use super::needed::Needed;
+use super::open::OpenZones;
 use super::reinsertion::Collection;
 use super::zones::{Zone, ZoneUse, Zones};
 use crate::config::{ACTIVE_ZONES_MIN, active_zones};
@@ -138,7 +139,7 @@ pub struct Drive {
     /// Its zones.
     pub zones: Zones,
     /// The zones that take pages, by stream.
-    pub open: [Option<ZoneIndex>; Stream::PLACES],
+    pub open: OpenZones,
     /// Zones of namespaces for themselves.
     pub shares: Vec<OwnShare>,
     /// Most open zones of pages beside the young one, and zones that are being finished: none, where the drive allows no more active
@@ -174,7 +175,7 @@ impl Drive {
             base,
             span,
             zones: Zones::new(vec![Zone::new(ZoneUse::Kept)]),
-            open: [None; Stream::PLACES],
+            open: OpenZones::default(),
             shares: Vec::new(),
             others_max: 0,
             over_at: WallMillis(0),
@@ -263,7 +264,7 @@ impl Drive {
     /// Open zones of common streams, but for the young one.
     fn others_open(&self) -> usize {
         let others = Stream::COMMON.iter().filter(|stream| **stream != Stream::Young);
-        others.filter(|stream| self.open[stream.place()].is_some()).count()
+        others.filter(|stream| self.open.of(**stream).is_some()).count()
     }
 
     /// The zones of a namespace for itself, if it has some here.
@@ -281,11 +282,17 @@ impl Drive {
     /// True when a namespace may open one more zone of its share.
     #[must_use]
     pub fn may_open_share(&self, own: &OwnShare) -> bool {
-        let open = self.shares.iter().filter(|own| self.open[Stream::Share(own.namespace).place()].is_some());
+        let open = self.shares.iter().filter(|own| self.open.of(Stream::Share(own.namespace)).is_some());
         let active = open.count() + self.others_open() + self.finishing as usize;
         let has_active = active < self.others_max + self.shares.len();
         let has_zones = self.zones_of(Stream::Share(own.namespace)) < own.zones_max;
         self.data_share() > 0 && has_active && has_zones
+    }
+
+    /// Most zones that take pages at once.
+    #[must_use]
+    pub fn open_max(&self) -> usize {
+        1 + self.others_max + self.shares.len()
     }
 
     /// Groups that have zones of their own: main objects come first.
@@ -304,7 +311,7 @@ impl Drive {
 
     /// A zone takes no more pages.
     pub fn close(&mut self, zone: ZoneIndex) {
-        self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+        self.open.close(zone);
     }
 
     /// Blocks that the open zone of the journal still takes.

@@ -131,12 +131,11 @@ impl Shard {
     /// Closes zones of namespaces that had shares before this mount.
     fn close_strays(&mut self, drive: usize, effects: &mut Effects) {
         let own = &self.drives[drive];
-        let of_shares = own.open[Stream::COMMON.len()..].iter().flatten();
-        let is_stray = |zone: &&ZoneIndex| {
-            let stream = own.zones[zone.index()].stream;
-            own.shares.iter().all(|share| Stream::Share(share.namespace).code() != stream)
+        let is_stray = |zone: &ZoneIndex| match Stream::from_code(own.zones[zone.index()].stream) {
+            Some(Stream::Share(namespace)) => own.share(namespace).is_none(),
+            _ => false,
         };
-        let strays: Vec<ZoneIndex> = of_shares.filter(is_stray).copied().collect();
+        let strays: Vec<ZoneIndex> = own.open.iter().map(|open| open.zone).filter(is_stray).collect();
         strays.into_iter().for_each(|zone| self.close_zone(drive, zone, effects));
     }
 
@@ -147,7 +146,7 @@ impl Shard {
             let own = &mut self.drives[drive];
             let share = &own.shares[place];
             let (stream, eviction) = (Stream::Share(share.namespace), share.eviction);
-            let open = own.open[stream.place()];
+            let open = own.open.of(stream);
             let has_room = open.is_some_and(|zone| own.zones[zone.index()].end < own.capacity / 4 * 3);
             // One victim is collected at a time, and the next waits for that as long as there is room.
             let waits = has_room || own.collection.is_some() && own.has_time() && open.is_some();

@@ -3,10 +3,9 @@
 //! The record is a sample that lies where a sixteenth of the zone ends, so each is as likely to be one as it is long. That is the same
 //! after a mount, costs nothing to keep, and over the zones of a drive tells the part that has expired to about a hundredth.
 
+use crate::format::directory::{SAMPLES, ToldExpiries};
 use crate::request::WallMillis;
 
-/// Samples of a zone.
-const SAMPLES: usize = 16;
 /// Time at which what never expires does.
 const NEVER: u64 = u64::MAX;
 
@@ -30,6 +29,20 @@ impl Expiries {
     pub fn new(zone_bytes: u64) -> Expiries {
         let step = (zone_bytes / SAMPLES as u64).max(1);
         Expiries { last: 0, bytes: 0, step, samples: [NEVER; SAMPLES], count: 0 }
+    }
+
+    /// Those of a zone that holds so many bytes, as a directory tells them.
+    #[must_use]
+    pub fn told(zone_bytes: u64, told: &ToldExpiries) -> Expiries {
+        let ToldExpiries { last, bytes, samples, count } = *told;
+        Expiries { last, bytes, samples, count: usize::from(count), ..Expiries::new(zone_bytes) }
+    }
+
+    /// As a directory tells them.
+    #[must_use]
+    pub fn tell(&self) -> ToldExpiries {
+        let count = u8::try_from(self.count).expect("few samples");
+        ToldExpiries { last: self.last, bytes: self.bytes, samples: self.samples, count }
     }
 
     /// A record is written.

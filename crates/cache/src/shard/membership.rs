@@ -6,7 +6,6 @@
 use super::{Effects, Purpose, Shard, command};
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::format::superblock::{Member, Standing, Superblock};
-use crate::policy::Stream;
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
 use zone::device::Op as DeviceOp;
@@ -253,7 +252,7 @@ impl Shard {
             return;
         }
         self.drives[drive].up = false;
-        self.drives[drive].open = [None; Stream::PLACES];
+        self.drives[drive].open = super::OpenZones::default();
         self.drives[drive].collection = None;
         self.counters.drives_failed += 1;
         let version = self.membership.change();

@@ -329,9 +329,10 @@ impl Shard {
         }
     }
 
-    /// Bytes that copies may take: what index, ghosts and buffers leave of the memory.
+    /// Bytes that copies may take: what index, ghosts, listings and buffers leave of the memory.
     pub(super) fn memory_limit(&self) -> u64 {
-        let taken = self.index.bytes() + self.ghost_bytes() + self.buffer.bytes();
+        let tables = self.index.bytes() + self.ghost_bytes() + self.options.listing_bytes();
+        let taken = tables + self.buffer.bytes();
         self.options.memory_bytes.saturating_sub(taken).min(self.options.copies_bytes_max)
     }
 

@@ -4,14 +4,12 @@ use super::buffer::{Batch, Record};
 use super::drive::Drive;
 use super::expiries::Expiries;
 use super::memory::Copied;
+use super::open::OpenZone;
 use super::zones::ZoneUse;
 use super::{Effects, Purpose, Shard, command};
+use crate::format::directory::Listing;
 use crate::format::header::Role;
-use crate::format::page::{Packer, PageWriter, Place};
-use crate::format::record;
-use crate::format::stamp::{Kind, Stamp};
 use crate::hash::{FullKey, Ident};
-use crate::index::PageNumber;
 use crate::policy::Stream;
 use crate::request::Object;
 use base::frame::Frame;
@@ -82,11 +80,10 @@ impl Shard {
     /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
     /// slowly take room that nobody uses.
     fn may_spread(&self, drive: usize, stream: Stream) -> bool {
-        let place = stream.place();
         let batch = self.options.batch_pages as usize * BLOCK_BYTES;
         !Stream::GROUPS.contains(&stream)
-            || self.drives[drive].open[place].is_some()
-            || self.drives.iter().all(|drive| drive.open[place].is_none())
+            || self.drives[drive].open.of(stream).is_some()
+            || self.drives.iter().all(|drive| drive.open.of(stream).is_none())
             || self.buffer.filling_bytes(stream) >= batch
     }
 
@@ -109,97 +106,42 @@ impl Shard {
         (now, effects): (Instant, &mut Effects),
     ) {
         let Some(zone) = self.open_zone(drive, stream) else { return };
-        let (end, capacity) = (self.drives[drive].zones[zone.index()].end, self.drives[drive].capacity);
-        let first = end.max(1);
-        let room = (capacity - first) as usize;
-        // A page that is not full waits for more, while it may.
-        let whole = if is_pressed { room } else { room.min(self.buffer.filling_bytes(stream) / BLOCK_BYTES) };
-        let (mut records, mut pages) = self.pack((drive, zone), stream, first, whole);
-        if records.is_empty() && whole < room {
-            (records, pages) = self.pack((drive, zone), stream, first, room);
-        }
-        if records.is_empty() {
-            return self.close_zone(drive, zone, effects);
-        }
         let mut frames = VecDeque::new();
-        if end == 0 {
+        if self.drives[drive].zones[zone.index()].end == 0 {
             frames.push_back(self.zone_header(drive, zone, Role::Data));
         }
-        self.fill((drive, zone), &records, pages, &mut frames);
-        self.counters.batches += 1;
+        // A page that is not full waits for more, while it may.
+        let whole = if is_pressed { usize::MAX } else { self.buffer.filling_bytes(stream) / BLOCK_BYTES };
+        let mut packed = self.pack((drive, zone), stream, whole);
+        if packed.records.is_empty() && !is_pressed {
+            packed = self.pack((drive, zone), stream, usize::MAX);
+        }
+        if !packed.records.is_empty() {
+            self.buffer.restart_wait(stream, now);
+        }
+        assert!(frames.is_empty() || !packed.records.is_empty(), "an empty zone takes any record");
+        self.fill((drive, zone), &packed, &mut frames);
         self.counters.blocks_data += frames.len() as u64;
-        let records = records.into_iter().map(|(number, _)| number).collect();
-        self.drives[drive].batch = Some(Batch { zone, records, frames, handed: 0 });
-        self.buffer.restart_wait(stream, now);
+        let pages = frames.len();
+        let closes = self.list((drive, zone), packed.records.is_empty(), &mut frames);
+        if frames.is_empty() {
+            return self.close_zone(drive, zone, effects);
+        }
+        self.counters.batches += 1;
+        let records = packed.records.into_iter().map(|(number, _)| number).collect();
+        self.drives[drive].batch =
+            Some(Batch { zone, records, directory: frames.len() - pages, frames, handed: 0, closes });
         self.hand_over(drive, effects);
     }
 
-    /// Takes records that fit, with their places counted from page `first` of the zone, and counts the pages that they fill.
-    fn pack(
-        &mut self,
-        (drive, zone): (usize, ZoneIndex),
-        stream: Stream,
-        first: u32,
-        room: usize,
-    ) -> (Vec<(u32, Place)>, usize) {
-        let mut packer = Packer::new(room);
-        let mut taken = Vec::new();
-        while let Some(record) = self.buffer.next_filling(stream) {
-            let (bytes, head) = record::sizes(&record.key, &record.object);
-            let Some(place) = packer.place(bytes, head) else { break };
-            let page = first + u32::try_from(place.page).expect("within a zone");
-            let own = &mut self.drives[drive];
-            own.zones[zone.index()].expiries.add(record.object.expires, bytes);
-            let number = PageNumber(own.base + zone.0 * own.capacity + page);
-            taken.push((self.buffer.launch(stream, number), place));
-            if packer.pages() >= self.options.batch_pages as usize {
-                break;
-            }
-        }
-        (taken, packer.pages())
-    }
-
-    /// Writes records into so many pages and seals these.
-    fn fill(
-        &mut self,
-        (drive, zone): (usize, ZoneIndex),
-        records: &[(u32, Place)],
-        count: usize,
-        frames: &mut VecDeque<Frame>,
-    ) {
-        let life = self.life(drive, zone);
-        let first = self.drives[drive].zones[zone.index()].end.max(1);
-        let mut pages: Vec<(Frame, u64, u64)> = (0..count).map(|_| self.empty_page()).collect();
-        for (number, place) in records {
-            let record = self.buffer.record(*number);
-            let (front, value) = (record::encode_front(&record.key, &record.object), &record.object.value);
-            let (mut page, origin) = (place.page, pages[place.page].1);
-            let mut done = PageWriter::resume(&mut pages[page].0.data).begin(place.offset, &front, value);
-            while done < value.len() {
-                page += 1;
-                pages[page].2 = origin;
-                done += PageWriter::resume(&mut pages[page].0.data).go_on(&value[done..]);
-            }
-        }
-        for ((mut frame, sequence, origin), page) in pages.into_iter().zip(first..) {
-            self.drives[drive].zones[zone.index()].last = sequence;
-            Stamp { life, page, kind: Kind::Records, sequence, origin }.seal(&mut frame);
-            frames.push_back(frame);
-        }
-    }
-
-    fn empty_page(&mut self) -> (Frame, u64, u64) {
-        let sequence = self.next_sequence();
-        let mut frame = self.take_frame();
-        PageWriter::new(&mut frame.data);
-        (frame, sequence, 0)
-    }
-
-    /// Hands the next frames of a batch to the drive.
+    /// Hands the next frames of a batch to the drive. A directory follows when what it lists is on the media: a command that is cut off may
+    /// have left any of its blocks.
     fn hand_over(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let batch = own.batch.as_mut().expect("a batch is under way");
-        let count = batch.frames.len().min(own.transfer_max as usize);
+        let pages = batch.frames.len() - batch.directory;
+        let count = if pages > 0 { pages } else { batch.frames.len() }.min(own.transfer_max as usize);
+        batch.directory -= if pages > 0 { 0 } else { count };
         let frames: Vec<Frame> = batch.frames.drain(..count).collect();
         batch.handed = u32::try_from(count).expect("at most a transfer");
         let (zone, offset) = (batch.zone, own.zones[batch.zone.index()].end);
@@ -218,8 +160,13 @@ impl Shard {
             return self.hand_over(drive, effects);
         }
         let batch = own.batch.take().expect("seen above");
-        if own.zones[zone.index()].end == own.capacity && own.open.contains(&Some(zone)) {
-            own.fill_up(zone);
+        // The journal may have made a victim of it.
+        if own.open.contains(zone) {
+            match own.zones[zone.index()].end == own.capacity {
+                true => own.fill_up(zone),
+                false if batch.closes => self.close_zone(drive, zone, effects),
+                false => {}
+            }
         }
         let place_of = |record: &Record| (record.page, record.ident);
         let landed = batch.records.iter().map(|number| self.buffer.record(*number));
@@ -262,7 +209,7 @@ impl Shard {
     /// The zone of a drive that takes pages of a stream: where there is none, that of the next longer one.
     fn open_zone(&mut self, drive: usize, stream: Stream) -> Option<ZoneIndex> {
         let own = &self.drives[drive];
-        if let Some(zone) = own.open[stream.place()] {
+        if let Some(zone) = own.open.of(stream) {
             return Some(zone);
         }
         let has_room = match stream {
@@ -283,14 +230,14 @@ impl Shard {
         let zone_bytes = u64::from(own.capacity) * BLOCK_BYTES_U64;
         own.zones.begin(zone, ZoneUse::Open, birth, stream.code());
         own.zones[zone.index()].expiries = Expiries::new(zone_bytes);
-        own.open[stream.place()] = Some(zone);
+        own.open.open(stream, OpenZone { zone, listing: Some(Listing::new(1, 0)) });
         Some(zone)
     }
 
     /// A zone takes no more: the next record is larger than its room.
     pub(super) fn close_zone(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
         let own = &mut self.drives[drive];
-        let is_open = own.open.contains(&Some(zone));
+        let is_open = own.open.contains(zone);
         assert!(is_open && own.zones[zone.index()].end > 0, "an empty zone takes any record");
         own.fill_up(zone);
         own.finishing += 1;
