@@ -25,9 +25,10 @@ record_fields! { BLOCK_BYTES;
     SAMPLES: 27, 1, "samples that were taken";
     RESERVED_0: 28, 4, "zero";
     EXPIRES: 32, 8, "latest time at which a record of the zone up to here expires, in milliseconds since 1970; all ones: never";
-    RECORD_BYTES: 40, 8, "bytes of records of the zone up to here";
-    SAMPLE_TIMES: 48, 128, "when the records expire that are samples, 8 bytes each: where each sixteenth of the zone ends, less half of one";
-    PAGES: 176, 3920, "of each block that is covered: its sequence (8), its records (2), and of each record its hash (6), namespace (upper four bits) and size class (lower four)";
+    EXPIRES_FIRST: 40, 8, "earliest time at which one of them expires; all ones: none does";
+    RECORD_BYTES: 48, 8, "bytes of records of the zone up to here";
+    SAMPLE_TIMES: 56, 128, "when the records expire that are samples, 8 bytes each: where each sixteenth of the zone ends, less half of one";
+    PAGES: 184, 3912, "of each block that is covered: its sequence (8), its records (2), and of each record its hash (6), namespace (upper four bits) and size class (lower four)";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCDIRE1";
@@ -42,7 +43,9 @@ pub const SAMPLES: usize = 16;
 /// When the records of a zone expire, as a directory tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldExpiries {
-    /// Latest of all, in milliseconds since 1970.
+    /// Earliest of all, in milliseconds since 1970; all ones when none ever does.
+    pub first: u64,
+    /// Latest of all; all ones when one never does.
     pub last: u64,
     /// Bytes of records.
     pub bytes: u64,
@@ -195,6 +198,7 @@ impl Listing {
             block[at::FLAGS] = if number == last { IS_LAST } else { 0 } | if closes { CLOSES } else { 0 };
             block[at::SAMPLES] = expiries.count;
             put(&mut *block, at::EXPIRES, &expiries.last.to_le_bytes());
+            put(&mut *block, at::EXPIRES_FIRST, &expiries.first.to_le_bytes());
             put(&mut *block, at::RECORD_BYTES, &expiries.bytes.to_le_bytes());
             for (sample, time) in expiries.samples.iter().enumerate() {
                 put(&mut *block, at::SAMPLE_TIMES + 8 * sample, &time.to_le_bytes());
@@ -235,6 +239,12 @@ impl DirectoryBlock {
         self.first + u32::try_from(self.pages.len()).expect("they fit a block")
     }
 
+    /// Reads a block of a zone; `None` when it holds no part of a directory that could lie there.
+    #[must_use]
+    pub fn decode_at(block: &Block, page: u32) -> Option<DirectoryBlock> {
+        DirectoryBlock::decode(block).filter(|directory| directory.run <= page)
+    }
+
     /// Reads a block; `None` when it holds no part of a directory.
     #[must_use]
     pub fn decode(block: &Block) -> Option<DirectoryBlock> {
@@ -244,6 +254,7 @@ impl DirectoryBlock {
         let pages = decode_pages(block)?;
         let times = |sample| u64_at(block, at::SAMPLE_TIMES + 8 * sample);
         let expiries = ToldExpiries {
+            first: u64_at(block, at::EXPIRES_FIRST),
             last: u64_at(block, at::EXPIRES),
             bytes: u64_at(block, at::RECORD_BYTES),
             samples: std::array::from_fn(times),

@@ -25,6 +25,9 @@ const ENTRY_BYTES: usize = 14;
 /// Most entries of a block.
 pub const ENTRIES_MAX: usize = 290;
 
+/// Sequence of an entry that hides nothing: it is waited for because its block tells the time.
+pub const HIDES_NOTHING: u64 = 0;
+
 /// An entry: what it hides has a lower sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {

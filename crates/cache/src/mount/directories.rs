@@ -72,7 +72,7 @@ fn find_last(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> O
 
 fn directory_at(blocks: &Blocks, page: u32, frame: &Frame) -> Option<(Stamp, DirectoryBlock)> {
     let stamp = blocks.stamp(frame, page, &[Kind::Directory])?;
-    Some((stamp, DirectoryBlock::decode(&frame.data)?))
+    Some((stamp, DirectoryBlock::decode_at(&frame.data, page)?))
 }
 
 /// Records that directories list, up to one that ends before block `end`.

@@ -125,7 +125,7 @@ impl<'a> PageScan<'a> {
 
     /// Blocks of a directory of which not all were written count as pages: the next one covers them.
     fn take_directory(&mut self, page: u32, stamp: &Stamp, frame: &Frame) -> Option<()> {
-        let block = DirectoryBlock::decode(&frame.data)?;
+        let block = DirectoryBlock::decode_at(&frame.data, page)?;
         // A record that was cut short, and never will be whole.
         self.partial = None;
         if block.is_last && block.covers == self.uncovered.covers {

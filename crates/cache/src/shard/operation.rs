@@ -5,6 +5,7 @@ use super::clear::Clear;
 use super::lookup::Reading;
 use super::{Effects, Shard, locate};
 use crate::format::MEMBERS_MAX;
+use crate::format::journal::HIDES_NOTHING;
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
@@ -288,12 +289,31 @@ impl Shard {
     }
 
     /// Answers that a key is not there. What is hidden from the index only (by an entry on its way, a lost drive or damage) must not be
-    /// there again after a crash, for it may have expired meanwhile.
+    /// there again after a crash, for it may have expired meanwhile; nor what lies in a zone that is being reset.
     fn miss(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
         if self.membership.is_frozen() {
             return self.answer(number, outcome, effects);
         }
+        self.tell_time(number);
         self.wait(number, outcome, effects);
+    }
+
+    /// Tells the time on each drive where something of the key may lie in a zone that is being reset, and may have expired: an entry that hides
+    /// nothing is waited for. No mount finds it again then, though the clock was set back (ADR 49).
+    fn tell_time(&mut self, number: u32) {
+        let Operation { ident, hash, .. } = *self.desk.operations.get(number);
+        let (wall, mut drives) = (self.clocks.wall, PieceSet::default());
+        for page in self.index.find(ident) {
+            let (drive, zone, _) = self.locate(page);
+            let own = &self.drives[drive];
+            let (found, told) = (&own.zones[zone.index()], own.journal.told);
+            let is_told =
+                told.sequence > found.birth && (told.wall >= wall || found.expiries.are_over(told.wall));
+            if own.up && found.is_being_reset() && found.expiries.have_begun(wall) && !is_told {
+                drives.insert(drive);
+            }
+        }
+        drives.iter().for_each(|drive| self.issue_entry(drive, hash, HIDES_NOTHING, Some(number)));
     }
 
     /// Answers when the entries are on the media that hide versions of what matches the key.

@@ -116,6 +116,12 @@ impl Zone {
         matches!(self.used, ZoneUse::Open | ZoneUse::Full)
     }
 
+    /// True of a victim whose pages are read no more, and are there still.
+    #[must_use]
+    pub fn is_being_reset(&self) -> bool {
+        matches!(self.used, ZoneUse::Draining | ZoneUse::Resetting)
+    }
+
     /// True when it holds what was hot when other zones went.
     #[must_use]
     pub fn is_main(&self) -> bool {

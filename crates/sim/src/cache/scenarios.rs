@@ -90,6 +90,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("clear-at-once-calls-off", clear_called_off()),
         ("expired-zone-and-clock-set-back", expired_zone(20)),
         ("expired-zone-and-time-not-flushed", expired_zone(1)),
+        ("expired-in-a-zone-that-is-reset", expired_in_a_victim()),
         ("expired-with-an-entry-on-its-way", missed_beside_a_mate(2, &Act::Get)),
         ("expired-for-who-decides", missed_beside_a_mate(2, &look_and_keep)),
         // A header of a zone is misread once, in a mount.
@@ -311,6 +312,23 @@ fn expired_on_dying_drive() -> Run {
         Act::Die { drive: 1, at: None },
         Act::Stop { power: true, cut: None },
     ];
+    Run { plan, acts }
+}
+
+/// A key has expired when it is asked for while its zone is being reset, which the power ends; then the clock is set back.
+fn expired_in_a_victim() -> Run {
+    let plan = Plan { seed: 55, drives: 1, zones: 9, zone_blocks: 12, memory_kib: 512, ..plan() };
+    let store = |key, expiry| Act::Set { key, bytes: 9_000, filler: Filler::Dots, expiry };
+    let mut acts = vec![
+        Act::StopAt { power: true, at: Moment { kind: Kind::Reset, skip: 0 } },
+        store(20, Expiry::After(2_000)),
+    ];
+    for key in 0..8 {
+        acts.extend([store(key, Expiry::Never), Act::Wait { nanos: 12_000_000, events: 1_000 }]);
+    }
+    acts.extend([store(8, Expiry::Never), Act::Wait { nanos: 224_000, events: 1_000 }]);
+    acts.extend([Act::SetClock(3_000), Act::Get(20), Act::SetClock(-3_500)]);
+    acts.extend([Act::Wait { nanos: 12_000_000, events: 1_000 }, Act::Get(20), Act::Rest]);
     Run { plan, acts }
 }
 

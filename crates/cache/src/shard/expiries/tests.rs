@@ -7,16 +7,17 @@ use base::random::Random;
 fn the_last_time_is_exact() {
     for seed in 0..200 {
         let mut random = Random::from_seed(seed);
-        let (mut expiries, mut last) = (Expiries::new(100_000), None);
+        let (mut expiries, mut last, mut first) = (Expiries::new(100_000), None, u64::MAX);
         assert!(!expiries.are_over(WallMillis(NEVER)), "nothing has not expired");
         for _ in 0..random.below(60) {
             let span = 1 + random.below(40);
             let at = WallMillis(1 + random.below(1 << span));
             expiries.add(Some(at), 1 + random.index(5_000));
-            last = last.max(Some(at));
+            (first, last) = (first.min(at.0), last.max(Some(at)));
         }
         assert_eq!(expiries.last(), last, "seed {seed}");
         let Some(last) = last else { continue };
+        assert!(expiries.have_begun(WallMillis(first)) && !expiries.have_begun(WallMillis(first - 1)));
         assert!(expiries.are_over(last) && !expiries.are_over(WallMillis(last.0 - 1)), "seed {seed}");
         expiries.add(None, 1);
         assert_eq!((expiries.last(), expiries.are_over(last)), (None, false), "seed {seed}");
