@@ -2,6 +2,7 @@
 //! people.
 
 mod html;
+mod names;
 pub(crate) mod parts;
 mod svg;
 mod text;

@@ -1,6 +1,7 @@
 //! Plots as SVG, to stand inside a page: text and axes take the colour of the page's text, series
 //! have colours that can be told apart on white and on black.
 
+use super::names::Names;
 use crate::characterise::plot::{GROUP_SHARE, Horizontal, Plot, Series, Shape};
 use crate::characterise::readable;
 use plotters::chart::ChartContext;
@@ -13,6 +14,10 @@ const WIDTH: u32 = 720;
 const HEIGHT: u32 = 400;
 const FONT: &str = "sans-serif";
 const TEXT_SIZE: u32 = 14;
+/// What the axes and the margins beside them take of the width.
+const BESIDE_PX: u32 = 92;
+/// Height below the horizontal axis, with one line of names.
+const BELOW_PX: u32 = 48;
 /// Stands for the colour of the page's text until [`adapt`] replaces it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_TEXT: &str = "#010203";
@@ -26,9 +31,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(122, 128, 136),
 ];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// The plot as an `svg` element.
 ///
@@ -37,8 +42,10 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub fn draw(plot: &Plot) -> String {
     let mut text = String::new();
     {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
-        paint(&root, plot).expect("drawing into a string does not fail");
+        let names = names(plot);
+        let height = HEIGHT + names.as_ref().map_or(0, Names::extra_px);
+        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        paint(&root, plot, names.as_ref()).expect("drawing into a string does not fail");
         root.present().expect("drawing into a string does not fail");
     }
     adapt(&text)
@@ -54,11 +61,22 @@ fn adapt(text: &str) -> String {
         .replacen("<svg ", "<svg role=\"img\" ", 1)
 }
 
-fn ink(size: u32) -> TextStyle<'static> {
+pub fn ink(size: u32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&INK)
 }
 
-fn paint(root: &Area, plot: &Plot) -> Drawn {
+/// Names under the axis, where there are any.
+fn names(plot: &Plot) -> Option<Names> {
+    match &plot.x {
+        Horizontal::Names(names) => {
+            let count = u32::try_from(names.len()).expect("few names").max(1);
+            Some(Names::fit(names, (WIDTH - BESIDE_PX) / count))
+        }
+        Horizontal::Numbers => None,
+    }
+}
+
+fn paint(root: &Area, plot: &Plot, names: Option<&Names>) -> Drawn {
     let rows = legend(root, plot)?;
     let top = 30 + rows * 20;
     let x = match &plot.x {
@@ -71,10 +89,14 @@ fn paint(root: &Area, plot: &Plot) -> Drawn {
         .margin_right(16)
         .margin_bottom(6)
         .margin_left(6)
-        .x_label_area_size(48)
+        .x_label_area_size(BELOW_PX + names.map_or(0, Names::extra_px))
         .y_label_area_size(70)
         .build_cartesian_2d(x, 0.0..y_max)?;
     axes(&mut chart, plot)?;
+    if let Some(names) = names {
+        let area = chart.plotting_area();
+        names.draw(root, (0..).map(|place| area.map_coordinate(&(f64::from(place), 0.0))))?;
+    }
     let ours: Vec<&Series> = plot.series.iter().filter(|series| !series.published).collect();
     for (place, series) in ours.iter().enumerate() {
         match plot.shape {
@@ -102,19 +124,13 @@ fn nice_above(value: f64) -> f64 {
 }
 
 fn axes(chart: &mut Chart, plot: &Plot) -> Drawn {
-    let names = match &plot.x {
-        Horizontal::Names(names) => names.as_slice(),
-        Horizontal::Numbers => &[],
-    };
-    let label = |x: &f64| match &plot.x {
-        Horizontal::Numbers => readable_tick(*x),
-        Horizontal::Names(names) => name_at(names, *x),
-    };
+    // Names are drawn by themselves.
+    let labels = if matches!(plot.x, Horizontal::Numbers) { 10 } else { 0 };
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(if names.is_empty() { 10 } else { names.len() + 2 })
-        .x_label_formatter(&label)
+        .x_labels(labels)
+        .x_label_formatter(&|x| readable_tick(*x))
         .y_label_formatter(&|y| readable_tick(*y))
         .x_desc(plot.x_title)
         .y_desc(plot.y_title)
@@ -125,15 +141,6 @@ fn axes(chart: &mut Chart, plot: &Plot) -> Drawn {
         .light_line_style(INK.mix(0.0))
         .draw()?;
     Ok(())
-}
-
-/// The name that stands at this place of the axis; nothing between places.
-fn name_at(names: &[String], x: f64) -> String {
-    let place = names
-        .iter()
-        .enumerate()
-        .find(|(place, _)| u32::try_from(*place).is_ok_and(|place| (x - f64::from(place)).abs() < 1e-6));
-    place.map(|(_, name)| name.clone()).unwrap_or_default()
 }
 
 fn readable_tick(value: f64) -> String {
@@ -157,7 +164,7 @@ fn bars(chart: &mut Chart, plot: &Plot, series: &Series, (place, of): (usize, us
         Horizontal::Numbers => plot.x_max(),
     };
     // Values stand above bars that are wide enough for them.
-    let bar_px = f64::from(WIDTH - 92) / names * width;
+    let bar_px = f64::from(WIDTH - BESIDE_PX) / names * width;
     let style = ink(11).pos(Pos::new(HPos::Center, VPos::Bottom));
     for (x, y) in &series.points {
         let left = x + offset + width * 0.04;
