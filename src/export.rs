@@ -5,7 +5,7 @@
 
 use crate::cli::{BlockSizeChoice, Export};
 use crate::directory::Directory;
-use crate::exit::Exit;
+use crate::exit::{Exit, in_words as in_words_of};
 use crate::exports::host_disk::mark;
 use crate::exports::nvme_tcp::{self, Found, carry_out, find, name_of, standard, steps_of_removal};
 use crate::exports::served::ServedExport;
@@ -15,6 +15,7 @@ use crate::md::description::{self, Description};
 use crate::replace::ask_at_until_done;
 use crate::status;
 use anyhow::{Context, Result};
+use serde::Serialize;
 use serde_json::{Value, json};
 use server::Listen;
 use server::ublk::{Control, ControlError, NVMET, State, Summary, node, stop_unless_used};
@@ -212,7 +213,7 @@ struct Exports {
     uuid: String,
     disks: Vec<Summary>,
     network: Option<Found>,
-    /// Sockets of the server, if there is one.
+    /// What the server says, if there is one.
     served: Option<Vec<ServedExport>>,
     dir: PathBuf,
     list: ExportList,
@@ -222,11 +223,21 @@ impl Exports {
     fn of(array: &ExportedArray) -> Result<Exports> {
         let mut control = open_control()?;
         let disks = control.as_mut().map(|control| control.marked(mark(&array.uuid))).transpose()?;
+        Exports::with(array, disks.unwrap_or_default())
+    }
+
+    /// Exports without what only the kernel says of disks, where it does not answer this user.
+    fn as_far_as_seen(array: &ExportedArray) -> Result<Exports> {
+        Exports::of(array).or_else(|_| Exports::with(array, Vec::new()))
+    }
+
+    /// Exports with the disks that the kernel has.
+    fn with(array: &ExportedArray, disks: Vec<Summary>) -> Result<Exports> {
         let served = status::ask_at(&array.control_path(), "exports")?;
         let served = served.map(|served| serde_json::from_str(&served)).transpose();
         let uuid = standard(&array.uuid);
         Ok(Exports {
-            disks: disks.unwrap_or_default(),
+            disks,
             network: find(Path::new(NVMET), &uuid),
             served: served.context("the server's answer")?,
             uuid,
@@ -237,8 +248,11 @@ impl Exports {
 
     /// All of them, as JSON tells of them.
     fn all(&self) -> Vec<Value> {
-        let served = self.served.iter().flatten().map(json_of_served);
-        let disks = self.disks.iter().map(json_of_disk);
+        let has_kernels = !self.disks.is_empty();
+        let is_told_twice =
+            |export: &&ServedExport| has_kernels && matches!(export, ServedExport::Ublk { .. });
+        let served = self.served.iter().flatten().filter(|export| !is_told_twice(export)).map(json_of_served);
+        let disks = self.disks.iter().map(|disk| self.json_of_disk(disk));
         let network = self.network.iter().map(|found| self.json_of_network(found));
         let mut all: Vec<Value> = served.chain(disks).chain(network).collect();
         for table in &self.list.0 {
@@ -247,6 +261,26 @@ impl Exports {
             }
         }
         all
+    }
+
+    /// A disk as the kernel has it, with what its server knows besides.
+    fn json_of_disk(&self, disk: &Summary) -> Value {
+        let state = match disk.state {
+            State::Dead => "stopped",
+            State::Live => "served",
+            State::Quiesced => "waiting",
+            State::Other(_) => "unknown",
+        };
+        let own = node(disk.number);
+        let mut told = json!({ "kind": "ublk", "path": own, "state": state, "process": disk.process });
+        for export in self.served.iter().flatten() {
+            if let ServedExport::Ublk { path, block_size, .. } = export
+                && *path == own
+            {
+                told["block_size"] = json!(block_size);
+            }
+        }
+        told
     }
 
     fn json_of_network(&self, found: &Found) -> Value {
@@ -264,24 +298,24 @@ impl Exports {
 
 fn json_of_served(export: &ServedExport) -> Value {
     match export {
-        ServedExport::Nbd { listen } => json!({ "kind": "nbd", "path": listen, "state": "served" }),
+        ServedExport::Nbd { listen, uri, connections } => json!({
+            "kind": "nbd",
+            "path": listen,
+            "uri": uri,
+            "connections": connections,
+            "state": "served",
+        }),
         ServedExport::VhostUser { path, block_size, connected } => json!({
             "kind": "vhost-user",
             "path": path,
             "block_size": block_size,
+            "connections": usize::from(*connected),
             "state": if *connected { "connected" } else { "served" },
         }),
+        ServedExport::Ublk { path, block_size, state } => {
+            json!({ "kind": "ublk", "path": path, "block_size": block_size, "state": state })
+        }
     }
-}
-
-fn json_of_disk(disk: &Summary) -> Value {
-    let state = match disk.state {
-        State::Dead => "stopped",
-        State::Live => "served",
-        State::Quiesced => "waiting",
-        State::Other(_) => "unknown",
-    };
-    json!({ "kind": "ublk", "path": node(disk.number), "state": state, "process": disk.process })
 }
 
 /// An export that comes with the next server.
@@ -321,6 +355,36 @@ fn is_of(export: &Value, table: &ExportTable, dir: &Path) -> bool {
     }
 }
 
+/// State of an array with its exports.
+#[derive(Serialize)]
+pub struct WithExports<T> {
+    #[serde(flatten)]
+    state: T,
+    /// As `zoneweave export --json` has them, each with its size.
+    exports: Vec<Value>,
+}
+
+impl<T> WithExports<T> {
+    /// Exports of the array in a directory, as far as this user may see them, beside its state.
+    pub fn of(dir: &Path, size_bytes: u64, state: T) -> WithExports<T> {
+        let seen = ExportedArray::open(dir).and_then(|array| Exports::as_far_as_seen(&array));
+        let mut exports = match seen {
+            Ok(exports) => exports.all(),
+            Err(error) => {
+                log::warn!("its exports cannot be told: {}", in_words_of(&error));
+                Vec::new()
+            }
+        };
+        exports.iter_mut().for_each(|export| export["size_bytes"] = json!(size_bytes));
+        WithExports { state, exports }
+    }
+
+    /// A line for each export.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        self.exports.iter().map(in_words)
+    }
+}
+
 fn print(exports: Vec<Value>, name: &str, is_json: bool) -> Result<Exit> {
     if is_json {
         println!("{}", json!({ name: exports }));
@@ -341,7 +405,12 @@ fn print(exports: Vec<Value>, name: &str, is_json: bool) -> Result<Exit> {
 fn in_words(export: &Value) -> String {
     let state = export["state"].as_str().unwrap_or_default();
     let process = export["process"].as_i64().map_or(String::new(), |process| format!(" (process {process})"));
-    format!("{}: {state}{process}", words_of(export))
+    let connections = match export["connections"].as_u64() {
+        None => String::new(),
+        Some(1) => ", 1 connection".to_owned(),
+        Some(count) => format!(", {count} connections"),
+    };
+    format!("{}: {state}{process}{connections}", words_of(export))
 }
 
 fn words_of(export: &Value) -> String {

@@ -484,7 +484,7 @@ impl ServedArray {
         }
     }
 
-    fn status(&self, now: Instant) -> StatusReport {
+    fn status(&mut self, now: Instant) -> StatusReport {
         let counters = self.volume.engine.counters();
         let total = self.counters.lifetime.plus(counters, &self.volume.engine.drive_damage());
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
@@ -499,6 +499,8 @@ impl ServedArray {
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, member.index);
             member.hiccups = self.watch.hiccups(member.index);
+            let condition = self.volume.condition(now, DriveIndex::at(member.index));
+            member.identity_cache = condition.and_then(|condition| condition.identities).map(Into::into);
             if self.watch.is_stalled(member.index) && member.state != "failed" {
                 "stalled".clone_into(&mut member.state);
             }

@@ -10,6 +10,7 @@ use crate::cli::Query;
 use crate::directory::{Directory, DriveTable};
 use crate::drive_watch::Trouble;
 use crate::exit::{self, Exit};
+use crate::export::WithExports;
 use crate::progress::Progress;
 use crate::room;
 use crate::roster::{Absence, Place, Roster};
@@ -27,6 +28,7 @@ use server::control::{self, AskError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use zone::condition::IdentityCache;
 use zone::format::superblock::MemberState;
 
 /// The JSON object of `zoneweave status --json`.
@@ -236,9 +238,36 @@ pub struct MemberReport {
     /// Why it cannot be had, or is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The cache of identities of a drive that keeps them among the data, as the server has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_cache: Option<IdentityCacheReport>,
     /// Blocks of it that were found damaged since it was created.
     #[serde(default)]
     pub damage: DamageCounts,
+}
+
+/// Cache of identities of a drive since its server opened it.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct IdentityCacheReport {
+    /// Bytes of identities that are cached.
+    pub bytes: u64,
+    /// The same at most.
+    pub bytes_max: u64,
+    /// Units of 59 blocks whose identities a read found there.
+    pub hits: u64,
+    /// Those that were read beside the data.
+    pub misses: u64,
+    /// Share of hits; null before the first read.
+    pub hit_ratio: Option<f64>,
+}
+
+impl From<IdentityCache> for IdentityCacheReport {
+    fn from(IdentityCache { bytes, bytes_max, hits, misses }: IdentityCache) -> IdentityCacheReport {
+        let asked = hits + misses;
+        #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let hit_ratio = (asked > 0).then(|| hits as f64 / asked as f64);
+        IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -262,10 +291,12 @@ pub fn run(options: &Query) -> Result<Exit> {
             return Err(error);
         }
     };
+    let shown = WithExports::of(&options.dir, report.space.capacity_bytes, &report);
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        println!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         print(&report);
+        shown.words().for_each(|export| println!("export           {export}"));
     }
     Ok(exit_of(&report))
 }
@@ -299,6 +330,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         problem: place.problem.clone(),
         trouble: None,
         hiccups: 0,
+        identity_cache: None,
         damage: DamageCounts::default(),
     };
     serde_json::json!({
@@ -501,6 +533,7 @@ pub fn report(
         problem: None,
         trouble: None,
         hiccups: 0,
+        identity_cache: None,
         damage: counters.damage_of(status.damage.get(index)),
     };
     let spare = |spare: &DriveTable| SpareReport {
@@ -645,6 +678,16 @@ fn print_drives(report: &StatusReport) {
         println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
+        }
+        if let Some(IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio }) =
+            &member.identity_cache
+        {
+            let ratio = hit_ratio.map_or_else(String::new, |ratio| format!(" ({:.1} % hits)", ratio * 100.0));
+            println!(
+                "                 identities {} of at most {} cached, {hits} hits, {misses} misses{ratio}",
+                human_bytes(*bytes),
+                human_bytes(*bytes_max)
+            );
         }
     }
     for shared in &report.shared {

@@ -112,6 +112,53 @@ fn come_and_go(create: impl FnOnce(&Scratch) -> PathBuf) {
 }
 
 #[test]
+fn status_tells_of_exports() {
+    for (create, label) in
+        [(log_array as fn(&Scratch) -> PathBuf, "export           "), (md_array, "export    ")]
+    {
+        let scratch = Scratch::new("status-exports");
+        let dir = create(&scratch);
+        let told = || -> Value {
+            let ran = ask(&["status", text(&dir), "--json"]);
+            assert_eq!(ran.code(), Some(0), "{ran}");
+            serde_json::from_str(&ran.stdout).unwrap()
+        };
+        let exports = || told()["exports"].as_array().unwrap().clone();
+        let machines = scratch.join("vm.sock");
+        export(&dir, &["--vhost-user", text(&machines), "--block-size", "512"]);
+        assert_eq!(in_short(&exports()), [format!("vhost-user {} not served", machines.display())]);
+
+        let server = Server::serve_with(&dir, &["--cores", "2"]);
+        let usual = format!("unix:{}", server.socket().display());
+        let connections = || exports().iter().map(|own| own["connections"].as_u64()).collect::<Vec<_>>();
+        assert_eq!(
+            in_short(&exports()),
+            [format!("nbd {usual} served"), format!("vhost-user {} served", machines.display())]
+        );
+        assert_eq!(connections(), [Some(0), Some(0)]);
+        let all = told();
+        for own in exports() {
+            assert_eq!(own["size_bytes"], all["capacity_bytes"], "{own}");
+        }
+        assert!(exports()[0]["uri"].as_str().unwrap().starts_with("nbd+unix:///"), "{all}");
+        assert_eq!(exports()[1]["block_size"], 512);
+
+        let clients = [server.client(), server.client(), server.client()];
+        let machine = UnixStream::connect(&machines).unwrap();
+        assert!(until(SOON, || connections() == [Some(3), Some(1)]), "{}", told());
+        let words = ask(&["status", text(&dir)]).stdout;
+        let line = format!("\n{label}nbd {usual}: served, 3 connections\n");
+        assert!(words.contains(&line), "{words}");
+        let line = format!("\n{label}vhost-user {}: connected, 1 connection\n", machines.display());
+        assert!(words.contains(&line), "{words}");
+        drop(clients);
+        drop(machine);
+        assert!(until(SOON, || connections() == [Some(0), Some(0)]), "{}", told());
+        server.stop();
+    }
+}
+
+#[test]
 fn exports_that_cannot_be_are_refused() {
     let scratch = Scratch::new("refused-exports");
     let dir = log_array(&scratch);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use server::listen::BindError;
 use server::ports::DiskState;
-use server::ublk::Attached;
+use server::ublk::{self, Attached};
 use server::vhost::block::{BlockSize, SERIAL_BYTES};
 use server::{GuestPort, Listen, Listener, Ports};
 use std::io::ErrorKind;
@@ -75,6 +75,12 @@ pub enum ServedExport {
     Nbd {
         /// Address.
         listen: String,
+        /// Where clients find the volume.
+        #[serde(default)]
+        uri: String,
+        /// Clients that are connected.
+        #[serde(default)]
+        connections: usize,
     },
     /// Disk of virtual machines.
     VhostUser {
@@ -84,6 +90,15 @@ pub enum ServedExport {
         block_size: u32,
         /// A front end is there.
         connected: bool,
+    },
+    /// Disk of this host.
+    Ublk {
+        /// Its node.
+        path: String,
+        /// Block size that this host sees.
+        block_size: u32,
+        /// starting, served, stopping or failed.
+        state: String,
     },
 }
 
@@ -96,6 +111,8 @@ pub struct ServedExports {
     nbd: Vec<Listen>,
     guests: Vec<(PathBuf, BlockSize)>,
     disk: Option<BlockSize>,
+    /// Node of that disk.
+    node: String,
     /// Somebody waits for what becomes of a disk.
     awaits_disk: bool,
 }
@@ -121,6 +138,7 @@ impl ServedExports {
             nbd: sockets.nbd.iter().map(|listener| listener.place().clone()).collect(),
             guests: wanted.guests.clone(),
             disk: wanted.disk,
+            node: disk.as_ref().map(node_of).unwrap_or_default(),
             awaits_disk: false,
         };
         Ok((exports, disk))
@@ -159,15 +177,30 @@ impl ServedExports {
         Some(answered)
     }
 
-    /// Sockets that are open.
+    /// What is open.
     fn served(&self) -> Vec<ServedExport> {
-        let nbd = self.nbd.iter().map(|place| ServedExport::Nbd { listen: place.to_string() });
+        let nbd = self.nbd.iter().map(|place| ServedExport::Nbd {
+            listen: place.to_string(),
+            uri: place.uri(self.list.name()),
+            connections: self.ports.clients_at(place),
+        });
         let guests = self.guests.iter().map(|(path, size)| ServedExport::VhostUser {
             path: path.clone(),
             block_size: size.bytes(),
             connected: self.ports.is_occupied(&Listen::Unix(path.clone())),
         });
-        nbd.chain(guests).collect()
+        let state = match self.ports.disk() {
+            DiskState::Absent | DiskState::Starting => "starting",
+            DiskState::Open | DiskState::Kept(_) => "served",
+            DiskState::Stopping => "stopping",
+            DiskState::Failed(_) => "failed",
+        };
+        let disk = self.disk.map(|size| ServedExport::Ublk {
+            path: self.node.clone(),
+            block_size: size.bytes(),
+            state: state.to_owned(),
+        });
+        nbd.chain(guests).chain(disk).collect()
     }
 
     /// Makes a change, and records it when it is made.
@@ -249,7 +282,9 @@ impl ServedExports {
             }
             DiskState::Absent | DiskState::Failed(_) => {
                 let Exported { array, size_bytes, on_devices, .. } = &self.array;
-                self.ports.open_disk(host_disk::attach(array, *size_bytes, block_size, *on_devices)?);
+                let attached = host_disk::attach(array, *size_bytes, block_size, *on_devices)?;
+                self.node = node_of(&attached);
+                self.ports.open_disk(attached);
                 (self.disk, self.awaits_disk) = (Some(block_size), true);
                 Ok(false)
             }
@@ -319,6 +354,10 @@ impl ServedExports {
             }
         }
     }
+}
+
+fn node_of(disk: &Attached) -> String {
+    ublk::node(disk.device.number)
 }
 
 fn expect_same(there: BlockSize, asked: BlockSize, what: &str) -> Result<()> {

@@ -5,6 +5,7 @@ use super::description::Description;
 use super::report::{Report, paths_by_role};
 use crate::cli::Query;
 use crate::exit::Exit;
+use crate::export::WithExports;
 use crate::status::ask_at;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -12,10 +13,12 @@ use std::path::{Path, PathBuf};
 /// Prints the state.
 pub fn run(options: &Query) -> Result<Exit> {
     let report = current(&options.dir)?;
+    let shown = WithExports::of(&options.dir, report.identity.capacity_bytes, &report);
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        println!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         print!("{report}");
+        shown.words().for_each(|export| println!("export    {export}"));
     }
     Ok(report.exit())
 }

@@ -1,6 +1,6 @@
 //! Arrays on conventional drives: files that are cut into zones.
 
-use crate::support::run::{Finished, SOON, run_for};
+use crate::support::run::{Finished, SOON, run_for, until};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, zoneweave};
 use std::path::PathBuf;
@@ -79,6 +79,44 @@ fn an_array_survives_kills_and_a_lost_device() {
     std::fs::remove_file(&devices[2]).unwrap();
     let server = Server::serve_degraded(&dir);
     assert!(read_all(&mut server.client(), content.len()) == content, "what was rebuilt is other data");
+}
+
+#[test]
+fn status_tells_of_cached_identities() {
+    let scratch = Scratch::new("identity-cache");
+    let (dir, made) = create(&scratch, &devices(&scratch, 4), &[]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let content = vec![5; 64 << 20];
+    let server = Server::serve(&dir);
+    let mut client = server.client();
+    for (offset, part) in (0..).step_by(READ as usize).zip(content.chunks(READ as usize)) {
+        client.write(offset, part).unwrap();
+    }
+    drop(client);
+    server.stop();
+    // Nothing is cached when it begins; what was read once is there the second time.
+    let server = Server::serve(&dir);
+    let told = || -> serde_json::Value {
+        let ran = run_for(SOON, zoneweave().arg("status").arg(&dir).arg("--json"));
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let sum = |key: &str| {
+        let members = told()["members"].as_array().unwrap().clone();
+        members.iter().map(|member| member["identity_cache"][key].as_u64()).sum::<Option<u64>>()
+    };
+    let mut client = server.client();
+    assert!(read_all(&mut client, content.len()) == content);
+    assert!(until(SOON, || sum("misses").is_some_and(|misses| misses > 0)), "{}", told());
+    let (misses, bytes) = (sum("misses"), sum("bytes"));
+    assert!(bytes.is_some_and(|bytes| bytes > 0 && Some(bytes) < sum("bytes_max")), "{}", told());
+    let hits = sum("hits");
+    assert!(read_all(&mut client, content.len()) == content);
+    assert!(until(SOON, || sum("hits") > hits), "{}", told());
+    assert_eq!(sum("misses"), misses, "what was read before was read again: {}", told());
+    let ratio = told()["members"][0]["identity_cache"]["hit_ratio"].as_f64();
+    assert!(ratio.is_some_and(|ratio| ratio > 0.0 && ratio < 1.0), "{}", told());
+    let words = run_for(SOON, zoneweave().arg("status").arg(&dir)).stdout;
+    assert!(words.contains("cached, ") && words.contains(" % hits)"), "{words}");
 }
 
 #[test]

@@ -164,12 +164,6 @@ impl<D: BlockDevice> ConventionalDrive<D> {
         self.label.uuid
     }
 
-    /// Units whose identities were looked for in memory, and those that were there.
-    #[must_use]
-    pub fn identity_lookups(&self) -> (u64, u64) {
-        (self.media.identities.lookups, self.media.identities.hits)
-    }
-
     /// The device.
     #[must_use]
     pub fn device(&self) -> &D {
@@ -382,7 +376,8 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
         let zone =
             self.tasks.iter().min_by_key(|task| task.since).map_or(ZoneIndex(0), |task| task.asked.zone);
         let oldest = oldest.map(|since| Outstanding { zone, since });
-        Condition { loss, left_behind, waits_for_room_since, oldest, ..Condition::default() }
+        let identities = Some(self.media.identities.usage());
+        Condition { loss, left_behind, waits_for_room_since, oldest, identities, ..Condition::default() }
     }
 
     fn abandon(&mut self) {

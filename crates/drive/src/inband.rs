@@ -171,12 +171,6 @@ impl<D: ZonedDevice> InbandDrive<D> {
         self.label.uuid
     }
 
-    /// Units whose identities were looked for in memory, and those that were there.
-    #[must_use]
-    pub fn identity_lookups(&self) -> (u64, u64) {
-        (self.media.identities.lookups, self.media.identities.hits)
-    }
-
     /// The device.
     #[must_use]
     pub fn device(&self) -> &D {
@@ -415,7 +409,8 @@ impl<D: ZonedDevice> ZonedDevice for InbandDrive<D> {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        self.device.condition(now)
+        let identities = Some(self.media.identities.usage());
+        Condition { identities, ..self.device.condition(now) }
     }
 
     fn abandon(&mut self) {

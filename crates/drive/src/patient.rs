@@ -648,7 +648,7 @@ impl ZonedDevice for Patient {
             State::Stalled { .. } | State::Settling { .. } => {
                 self.wait.is_cut_off |= inner.loss.is_some();
                 let oldest = inner.oldest.filter(|_| !self.wait.is_cut_off);
-                Condition { hiccups, oldest, ..Condition::default() }
+                Condition { hiccups, oldest, identities: inner.identities, ..Condition::default() }
             }
             State::Lost => Condition { hiccups, loss: self.loss.or(inner.loss), ..inner },
             State::Learning | State::Serving => Condition { hiccups, ..inner },

@@ -6,7 +6,7 @@
 use crate::listen::{Listen, Listener};
 use crate::ublk::Attached;
 use crate::vhost::block::BlockSize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A socket at which a front end of a virtual machine finds the volume.
@@ -53,6 +53,14 @@ pub enum DiskState {
     Failed(String),
 }
 
+/// Presence of an NBD client: it counts where it came in until this is dropped, in whatever thread.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    /// Number of the client, for the log.
+    pub(crate) number: u64,
+    _token: Arc<()>,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Ports(Arc<Mutex<Board>>);
@@ -62,6 +70,8 @@ struct Board {
     changes: VecDeque<Change>,
     /// Places of front ends that are connected.
     occupied: Vec<Listen>,
+    /// Whoever came in at a place of NBD has a copy of its token.
+    tokens: BTreeMap<String, Arc<()>>,
     disk: DiskState,
 }
 
@@ -93,6 +103,12 @@ impl Ports {
     #[must_use]
     pub fn is_occupied(&self, place: &Listen) -> bool {
         self.board().occupied.contains(place)
+    }
+
+    /// NBD clients that are connected and came in at this place.
+    #[must_use]
+    pub fn clients_at(&self, place: &Listen) -> usize {
+        self.board().tokens.get(&place.to_string()).map_or(0, |token| Arc::strong_count(token) - 1)
     }
 
     /// Lets the kernel show a disk of this host. There must be none.
@@ -127,6 +143,13 @@ impl Ports {
 
     pub(crate) fn show_disk(&self, state: DiskState) {
         self.board().disk = state;
+    }
+
+    /// A client comes in.
+    pub(crate) fn admit(&self, place: &Listen, number: u64) -> Presence {
+        let mut board = self.board();
+        let token = board.tokens.entry(place.to_string()).or_default();
+        Presence { number, _token: Arc::clone(token) }
     }
 
     pub(crate) fn show_guest(&self, place: &Listen, is_connected: bool) {

@@ -53,6 +53,19 @@ pub struct Hiccups {
     pub last: Option<Settled>,
 }
 
+/// Use of a drive's cache of identities, where those lie among the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdentityCache {
+    /// Bytes of identities that are cached.
+    pub bytes: u64,
+    /// Most bytes that may be.
+    pub bytes_max: u64,
+    /// Units of blocks whose identities were found there.
+    pub hits: u64,
+    /// Those that had to be read beside the data.
+    pub misses: u64,
+}
+
 /// Condition of a drive. The default is a drive that is well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
@@ -71,4 +84,6 @@ pub struct Condition {
     pub latency: Latency,
     /// Times at which it was away for a while.
     pub hiccups: Hiccups,
+    /// The cache of identities, of a drive that keeps them among the data.
+    pub identities: Option<IdentityCache>,
 }

@@ -3,7 +3,8 @@
 //! The cache is a table of sets; in a full set the one that was not asked for since the hand passed it goes (CLOCK).
 
 use super::identity::Unit;
-use base::units::ZoneIndex;
+use base::units::{BLOCK_BYTES_U64, ZoneIndex};
+use zone::condition::IdentityCache;
 
 /// Units of a set.
 const WAYS: usize = 8;
@@ -28,10 +29,12 @@ struct Set {
 #[derive(Debug)]
 pub struct Identities {
     sets: Vec<Set>,
-    /// Units that were looked for, and found.
-    pub lookups: u64,
+    /// Units that are kept.
+    units: usize,
+    /// Units that were looked for.
+    lookups: u64,
     /// Units that were found.
-    pub hits: u64,
+    hits: u64,
 }
 
 impl Identities {
@@ -40,7 +43,7 @@ impl Identities {
     pub fn new(units: usize) -> Identities {
         let sets = (units / WAYS).max(1);
         let sets = (0..sets).map(|_| Set::default()).collect();
-        Identities { sets, lookups: 0, hits: 0 }
+        Identities { sets, units: 0, lookups: 0, hits: 0 }
     }
 
     fn set_of(&self, (zone, unit): Key) -> usize {
@@ -59,6 +62,18 @@ impl Identities {
         Some(&way.unit)
     }
 
+    /// What is kept, and what came of it. A unit counts as the block that it lies in.
+    #[must_use]
+    pub fn usage(&self) -> IdentityCache {
+        let bytes = |units: usize| units as u64 * BLOCK_BYTES_U64;
+        IdentityCache {
+            bytes: bytes(self.units),
+            bytes_max: bytes(self.sets.len() * WAYS),
+            hits: self.hits,
+            misses: self.lookups - self.hits,
+        }
+    }
+
     /// Keeps identities that were read or written.
     pub fn keep(&mut self, key: Key, unit: Unit) {
         let index = self.set_of(key);
@@ -70,6 +85,7 @@ impl Identities {
         let way = Way { key, unit, was_asked_for: false };
         if set.ways.len() < WAYS {
             set.ways.push(way);
+            self.units += 1;
             return;
         }
         while std::mem::take(&mut set.ways[set.hand].was_asked_for) {
@@ -99,5 +115,8 @@ mod tests {
         assert!(identities.find(key(0), 5).is_some(), "it was asked for");
         assert!(identities.find(key(1), 5).is_none(), "it was not");
         assert!(identities.find(key(8), 6).is_none(), "of an earlier life");
+        let set = WAYS as u64 * BLOCK_BYTES_U64;
+        let usage = IdentityCache { bytes: set, bytes_max: set, hits: 2, misses: 2 };
+        assert_eq!(identities.usage(), usage, "one took the place of another");
     }
 }

@@ -22,6 +22,7 @@ use crate::config::ServerConfig;
 use crate::nbd::codec::{CodecError, ErrorCode};
 use crate::nbd::handshake::{Handshake, HandshakeError, Offer, Progress};
 use crate::nbd::transmission::ByteRange;
+use crate::ports::Presence;
 use crate::ring::OperationId;
 use crate::slab::Key;
 use base::time::Instant;
@@ -107,8 +108,7 @@ enum Stage {
 /// See the module.
 pub(crate) struct Client {
     pub(crate) socket: Rc<OwnedFd>,
-    /// For the log.
-    pub(crate) number: u64,
+    pub(crate) presence: Presence,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) pause: Option<Pause>,
@@ -131,13 +131,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(socket: OwnedFd, number: u64, now: Instant, config: &ServerConfig) -> Client {
+    pub(crate) fn new(socket: OwnedFd, presence: Presence, now: Instant, config: &ServerConfig) -> Client {
         let mut outbox = Outbox::new();
         let mut handshake = None;
         outbox.queued.push_bytes(|out| handshake = Some(Handshake::new(out)));
         Client {
             socket: Rc::new(socket),
-            number,
+            presence,
             inbox: Inbox::new(),
             outbox,
             pause: None,
@@ -250,7 +250,11 @@ impl Client {
             Progress::NeedMore => {}
             Progress::Agreed(agreement) => {
                 let export = &config.exports[agreement.export_index].name;
-                log::debug!("client {}: export `{export}`, structured {}", self.number, agreement.structured);
+                log::debug!(
+                    "client {}: export `{export}`, structured {}",
+                    self.presence.number,
+                    agreement.structured
+                );
                 self.structured = agreement.structured;
                 self.handshake_due = None;
                 self.stage = Stage::Header;
@@ -276,7 +280,7 @@ impl Client {
     /// The client will send no more.
     pub(crate) fn on_end_of_stream(&mut self, desk: &mut Desk<'_>) {
         if !matches!(self.stage, Stage::Header | Stage::Closing) || !self.inbox.staged().is_empty() {
-            log::debug!("client {}: hung up in the middle of a message", self.number);
+            log::debug!("client {}: hung up in the middle of a message", self.presence.number);
         }
         self.abandon_stage(desk);
         self.stage = Stage::Closing;

@@ -20,6 +20,7 @@ mod tests;
 use super::bridge::{self, Hub, Remote};
 use super::{RunError, Server, Service};
 use crate::config::{ServerConfig, WallClock};
+use crate::ports::Presence;
 use crate::stop::{Stop, StopHandle};
 use array::request::Controlled;
 use std::io;
@@ -33,8 +34,7 @@ use std::thread::{Builder, ScopedJoinHandle};
 #[derive(Debug)]
 pub(super) struct Newcomer {
     pub(super) socket: OwnedFd,
-    /// The client's number, for the log.
-    pub(super) number: u64,
+    pub(super) presence: Presence,
 }
 
 /// State that a front shows to the first loop.

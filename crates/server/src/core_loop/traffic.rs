@@ -64,8 +64,9 @@ impl Server<'_> {
             log::warn!("cannot set TCP_NODELAY: {error}");
         }
         self.clients_seen += 1;
-        let newcomer = Newcomer { socket, number: self.clients_seen };
-        log::debug!("client {}: connected on {}", newcomer.number, listener.place());
+        let presence = self.doors.ports.admit(listener.place(), self.clients_seen);
+        log::debug!("client {}: connected on {}", presence.number, listener.place());
+        let newcomer = Newcomer { socket, presence };
         match self.role.hand_over(newcomer, self.clients.len()) {
             Some(newcomer) => self.seat(newcomer),
             None => Ok(()),
@@ -73,7 +74,7 @@ impl Server<'_> {
     }
 
     fn seat(&mut self, newcomer: Newcomer) -> io::Result<()> {
-        let client = Client::new(newcomer.socket, newcomer.number, self.desk.now, self.config);
+        let client = Client::new(newcomer.socket, newcomer.presence, self.desk.now, self.config);
         let key = self.clients.insert(client);
         self.serve(key)
     }
@@ -274,7 +275,7 @@ impl Server<'_> {
     /// A client is cut off.
     pub(super) fn drop_client(&mut self, key: Key, reason: &HangUp) {
         if let Some(client) = self.clients.at(key) {
-            log::warn!("client {}: closed, because {reason}", client.number);
+            log::warn!("client {}: closed, because {reason}", client.presence.number);
             self.end_client(key);
         }
     }
@@ -283,7 +284,7 @@ impl Server<'_> {
     /// socket, shut down here, fails the operations.
     pub(super) fn end_client(&mut self, key: Key) {
         if let Some(mut client) = self.clients.remove(key) {
-            log::debug!("client {}: gone", client.number);
+            log::debug!("client {}: gone", client.presence.number);
             client.close(&mut self.desk);
             shut(&client.socket);
             self.role.on_client_gone();
