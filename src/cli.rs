@@ -7,6 +7,7 @@ use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
+use crate::force::{self, Forced};
 use crate::lab_cache::LabCache;
 use crate::manual::{Completions, Man};
 use crate::md::MdCommand;
@@ -15,6 +16,7 @@ use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
 use crate::qualify::Qualify;
 use crate::sim::Sim;
+use crate::wipe::Wipe;
 use anyhow::{Result, bail};
 use array::inplace::window::Manner;
 use base::erasure::{PARITIES_MAX, PIECES_MAX};
@@ -179,9 +181,11 @@ pub struct Create {
     /// [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
-    /// Replace what an interrupted `create` left, and make an array that this host cannot hold when it is full
-    #[arg(long)]
-    pub force: bool,
+    /// Replace what an interrupted `create` left, give up what devices hold, and make an array that this host cannot hold when it is
+    /// full; a drive of another array wants its name, --force=UUID, which may be given several times
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
 }
 
 /// Scheme of an array.
@@ -391,6 +395,11 @@ pub enum DriveCommand {
     AddSpare(AddSpare),
     /// Take a spare away, served or not; its file stays
     RemoveSpare(RemoveSpare),
+    /// Make drives empty again that were an array's, or that hold what nobody misses
+    ///
+    /// Refuses what is mounted, swap, held or opened by somebody, whatever is said; and without --force what holds a file system,
+    /// another format, data in its first or last MiB, or zones that are not empty. All drives are looked at before the first is written to.
+    Wipe(Wipe),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
     /// Check whether a drive does what the engine relies on; all that it holds is lost (exit 1 if it differs)
@@ -441,6 +450,10 @@ pub struct Replace {
     /// [default: DIR/drive-N-K.zns]
     #[arg(long, value_name = "PATH")]
     pub with: Option<PathBuf>,
+    /// Give up what the new drive holds; one of another array wants its name, --force=UUID
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
     /// Wait until the drive is rebuilt
     #[arg(long)]
     pub wait: bool,
@@ -471,8 +484,12 @@ pub struct ReAdd {
 pub struct AddSpare {
     /// Directory of the array
     pub dir: PathBuf,
-    /// A file that does not exist, or a blank drive made like the others [default: DIR/spare-K.zns]
+    /// A file that does not exist, a blank drive made like the others, a block device, or raw:FILE [default: DIR/spare-K.zns]
     pub path: Option<PathBuf>,
+    /// Give up what it holds; a drive of another array wants its name, --force=UUID
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

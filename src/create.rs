@@ -6,6 +6,7 @@ use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
 use crate::exports::table::ExportList;
+use crate::force::Force;
 use crate::leftover;
 use crate::raw::{APPEND_BLOCKS_MAX, Devices, TRANSFER_BLOCKS_MAX};
 use crate::room::Room;
@@ -68,7 +69,7 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create 
         zone_capacity: None,
         max_open: 14,
         drives_path: Vec::new(),
-        force: false,
+        force: Vec::new(),
     }
 }
 
@@ -83,16 +84,17 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
     };
     let full: Vec<PathBuf> = paths.iter().map(|path| options.dir.join(path)).collect();
     let mut room = Room::of(&config);
+    let force = Force::of(&options.force);
     match &devices {
         Some(devices) => {
             // They are there already.
             room.drive_bytes = 0;
-            devices.expect_apart(options.force)?;
-            devices.expect_free(options.force)?;
+            devices.expect_apart(force.is_said())?;
+            devices.expect_free(&force)?;
         }
-        None => leftover::clear(&full, options.force)?,
+        None => leftover::clear(&full, force.is_said())?,
     }
-    room.expect_on_host(&full, options.force)?;
+    room.expect_on_host(&full, force.is_said())?;
     let tables = match &devices {
         Some(devices) => devices.tables()?,
         None => paths.into_iter().map(emulated).collect(),
@@ -118,7 +120,7 @@ fn expect_none(options: &Create) -> Result<()> {
         ))),
         Err(error) if Exit::of(&error) == Exit::Absent => Ok(()),
         // An interrupted `create` has drives and no array.toml.
-        Err(_) if options.force && !options.dir.join("array.toml").exists() => Ok(()),
+        Err(_) if !options.force.is_empty() && !options.dir.join("array.toml").exists() => Ok(()),
         Err(error) if !options.dir.join("array.toml").exists() => {
             let said = crate::exit::in_words(&error);
             Err(Exit::Failed.error(format!(

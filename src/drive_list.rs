@@ -5,6 +5,7 @@
 use crate::exit::Exit;
 use crate::host::{BlockNode, Host};
 use crate::md::device::Device;
+use crate::raw::data_at_the_ends;
 use crate::sighting::Sighting;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
@@ -185,6 +186,9 @@ fn state_of(node: &BlockNode) -> State {
             {
                 *own = format!("a drive of Zoneweave, of array {array}");
             }
+            if holds.is_empty() {
+                holds.extend(data_at_the_ends(&device).map(str::to_owned));
+            }
             if holds.is_empty() { State::Free } else { State::Holds { holds } }
         }
     }
@@ -233,7 +237,9 @@ fn advice(node: &BlockNode, state: &State) -> String {
             format!("zoneweave md examine {path}; zoneweave md assemble DIR {path} ...")
         }
         State::Holds { holds } if holds.iter().any(|what| what.contains("drive of Zoneweave")) => {
-            format!("zoneweave examine {path}")
+            format!(
+                "zoneweave examine {path}; if all of its array may be lost: zoneweave drive wipe {path} --force=UUID"
+            )
         }
         State::Holds { .. } => format!("if that may be lost: {}", create(" --force")),
     }

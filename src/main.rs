@@ -24,6 +24,7 @@ mod export;
 mod export_compare;
 mod exports;
 mod fail;
+mod force;
 mod host;
 mod hosting;
 mod lab_cache;
@@ -57,6 +58,7 @@ mod steps;
 mod stop;
 mod supervisor;
 mod way_back;
+mod wipe;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
@@ -181,6 +183,7 @@ fn drive_command(command: DriveCommand) -> anyhow::Result<Exit> {
         DriveCommand::Replace(options) => replace::run(&options),
         DriveCommand::AddSpare(options) => spare::run(&options),
         DriveCommand::RemoveSpare(options) => spare::remove(&options),
+        DriveCommand::Wipe(options) => wipe::run(&options),
         DriveCommand::Qualify(options) => qualify::run(&options),
         DriveCommand::Probe(options) => probe::run(&options).map(|()| Exit::Well),
     }

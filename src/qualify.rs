@@ -1,6 +1,7 @@
 //! `zoneweave drive qualify`: does a drive do what the engine relies on? It is written all over.
 
 use crate::exit::Exit;
+use crate::force::Force;
 use crate::raw::device_of;
 use crate::sighting::Sighting;
 use anyhow::{Context, Result};
@@ -74,7 +75,7 @@ pub fn run(options: &Qualify) -> Result<Exit> {
     // A device that is no drive by itself is one for the length of the checks.
     let is_lent = device.is_some() && kind != Kind::Nvme;
     if is_lent {
-        crate::raw::expect_free(path, false)?;
+        crate::raw::expect_free(path, &Force::default(), None)?;
         make_drive(path)?;
     } else {
         expect_blank(path)?;
@@ -115,12 +116,9 @@ fn expect_blank(path: &Path) -> Result<()> {
         )));
     }
     if !sighting.holds_no_data {
-        let remedy = match Kind::of(path) {
-            Kind::Nvme => format!("`nvme zns reset-zone --select-all {shown}` empties it"),
-            Kind::Emulated | Kind::Conventional | Kind::Zoned => "create it anew".to_owned(),
-        };
-        return Err(Exit::Failed
-            .error(format!("{shown}: has zones that are not empty; nothing was written. {remedy}")));
+        return Err(Exit::Failed.error(format!(
+            "{shown}: has zones that are not empty; nothing was written. `zoneweave drive wipe {shown} --force` empties it"
+        )));
     }
     Ok(())
 }

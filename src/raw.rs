@@ -4,14 +4,15 @@
 use crate::array_file::{DriveKind, DriveTable};
 use crate::cli::Create;
 use crate::exit::Exit;
+use crate::force::{Force, expect_given_up};
 use crate::host::Host;
 use crate::md::target::Target;
 use crate::shared_hardware::{self, SharedHardware};
-use crate::sighting::Sighting;
 use anyhow::Result;
 use base::units::human_bytes;
+use block::md::{Media, SECTOR_BYTES_U64};
 use drive::any::Kind;
-use drive::conventional::device::{format_device, is_conventional, layout_for, size_of};
+use drive::conventional::device::{ENDS_BYTES, format_device, is_conventional, layout_for, size_of};
 use drive::conventional::label::Label;
 use drive::conventional::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES};
 use drive::emulated::{DriveError, DriveProblem};
@@ -20,6 +21,7 @@ use drive::nvme::open::{self, NvmeProblem, WornZones};
 use drive::zoned;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 use zone::device::Geometry;
 
 /// Most blocks of a Zone Append and of any other transfer of a drive that is cut out of a device.
@@ -144,14 +146,14 @@ impl Devices {
     }
 
     /// Refuses devices that somebody uses, or that hold something unless it is forced.
-    pub fn expect_free(&self, force: bool) -> Result<()> {
-        self.paths.iter().try_for_each(|path| expect_free(path, force))
+    pub fn expect_free(&self, force: &Force) -> Result<()> {
+        self.paths.iter().try_for_each(|path| expect_free(path, force, None))
     }
 
     /// Makes a drive of a device.
     pub fn format(&self, path: &Path, uuid: [u8; 16]) -> Result<()> {
         match self.zoning {
-            Zoning::Own(_) => Ok(open::erase(path, WornZones::Refused)?),
+            Zoning::Own(_) => Ok(open::erase(path, WornZones::Refused, &mut |_, _| {}).map(|_| ())?),
             Zoning::InBand(_) => Ok(zoned::format_device(path, uuid)?),
             Zoning::Cut(layout) => {
                 // All are divided alike, the larger ones up to where the smallest ends.
@@ -210,7 +212,7 @@ fn expect_there(path: &Path) -> Result<()> {
 }
 
 /// Refuses a device that is given twice, under one name or several.
-fn expect_different(paths: &[PathBuf]) -> Result<()> {
+pub fn expect_different(paths: &[PathBuf]) -> Result<()> {
     let identity = |path: &PathBuf| {
         let found = std::fs::metadata(path).ok()?;
         // A device has a number, whichever node it is reached by.
@@ -333,23 +335,45 @@ fn common_geometry(paths: &[PathBuf], geometry_of: impl Fn(&Path) -> Result<Geom
     Ok(common.expect("there are drives"))
 }
 
-/// Refuses a device that somebody uses, or that holds something unless it is forced.
-pub fn expect_free(path: &Path, force: bool) -> Result<()> {
+/// Refuses a device that somebody uses, that holds something unless it is forced, or that is of another array than `own` unless that is
+/// named.
+pub fn expect_free(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> {
     expect_no_users(path)?;
     if node::is_nvme(path) {
-        return expect_blank(path, force);
+        return expect_blank(path, force, own);
     }
     expect_no_metadata(path)?;
     if zoned::is_zoned(path) {
-        return expect_blank_zones(path, force);
+        return expect_blank_zones(path, force, own);
     }
-    if is_conventional(path) && !force {
+    if is_conventional(path) && !force.is_said() {
+        expect_given_up(path, force, own)?;
         return Err(Exit::Failed.error(format!(
             "{}: is a drive of Zoneweave; nothing was written. --force uses it all the same, and what it holds is lost",
             path.display()
         )));
     }
-    Target::open(path)?.expect_empty(force)
+    let target = Target::open(path)?;
+    expect_given_up(path, force, own)?;
+    target.expect_empty(force.is_said())?;
+    match data_at_the_ends(target.media()).filter(|_| !force.is_said()) {
+        Some(what) => Err(Exit::Failed.error(format!(
+            "{} holds {what}; nothing was written. --force uses it all the same, and what it holds is lost",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Says where a device holds data, of whatever format, in the MiB at either end; none where all is zeros.
+pub fn data_at_the_ends(media: &impl Media) -> Option<&'static str> {
+    let ends = (ENDS_BYTES / SECTOR_BYTES_U64).min(media.sectors());
+    let mut bytes = vec![0; usize::try_from(ends * SECTOR_BYTES_U64).expect("a MiB at most")];
+    let mut is_blank = |first| media.read(first, &mut bytes).is_ok() && bytes.iter().all(|byte| *byte == 0);
+    if !is_blank(0) {
+        return Some("data in its first MiB");
+    }
+    (!is_blank(media.sectors() - ends)).then_some("data in its last MiB")
 }
 
 /// Refuses a device that the kernel says somebody uses.
@@ -368,53 +392,56 @@ fn expect_no_users(path: &Path) -> Result<()> {
 }
 
 /// Refuses a zoned block device that somebody uses, or whose zones are not empty unless it is forced.
-fn expect_blank_zones(path: &Path, force: bool) -> Result<()> {
+fn expect_blank_zones(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> {
     zoned::expect_unused(path)?;
+    expect_given_up(path, force, own)?;
     let (_, written) = zoned::geometry_of(path)?;
     refuse_written(path, written, force)
 }
 
 /// Refuses an NVMe drive that somebody uses, or whose zones are not empty unless it is forced.
-fn expect_blank(path: &Path, force: bool) -> Result<()> {
+fn expect_blank(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> {
     // Opening refuses what is in use.
-    let written = open::open_path(path)?.found.written_zones();
+    let opened = open::open_path(path)?;
+    expect_given_up(path, force, own)?;
+    let written = opened.found.written_zones();
     refuse_written(path, written, force)
 }
 
 /// Refuses a drive with so many zones that are not empty, unless it is forced.
-fn refuse_written(path: &Path, written: usize, force: bool) -> Result<()> {
+fn refuse_written(path: &Path, written: usize, force: &Force) -> Result<()> {
     let shown = path.display();
     if written == 0 {
         return Ok(());
     }
-    let array = Sighting::of(path).ok().and_then(|sighting| sighting.array());
-    let whose = array.map(|array| format!(", and holds a part of array {array}")).unwrap_or_default();
-    if force {
-        log::warn!("{shown} has {written} zones that are not empty{whose}: given up");
+    if force.is_said() {
+        log::warn!("{shown} has {written} zones that are not empty: given up");
         return Ok(());
     }
     Err(Exit::Failed.error(format!(
-        "{shown} has {written} zones that are not empty{whose}; nothing was written. --force uses it all the same, and what it \
-         holds is lost"
+        "{shown} has {written} zones that are not empty; nothing was written. --force uses it all the same, and what it holds is lost"
     )))
 }
 
 /// Makes a drive of a device for an array of these drives.
 pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<()> {
+    let refused = |why: String| Exit::Usage.error(format!("{}: {why}", path.display()));
+    let expect_alike = |found: Geometry| {
+        let shape = |geometry: &Geometry| (geometry.zone_size_blocks, geometry.zone_capacity_blocks);
+        match shape(&found) == shape(geometry) && found.zones >= geometry.zones {
+            true => Ok(()),
+            false => {
+                Err(refused("its zones are not those of the array's drives, or too few: use another".into()))
+            }
+        }
+    };
     if Kind::of(path) == Kind::Nvme {
-        // It is blank, or it was refused, and whoever takes it looks at its zones.
+        expect_alike(open::look(path)?.geometry)?;
+        open::erase(path, WornZones::Refused, &mut |_, _| {})?;
         return Ok(());
     }
-    let refused = |why: String| Exit::Usage.error(format!("{}: {why}", path.display()));
     if zoned::is_zoned(path) {
-        let (found, _) = zoned::geometry_of(path)?;
-        let is_alike = (found.zone_size_blocks, found.zone_capacity_blocks)
-            == (geometry.zone_size_blocks, geometry.zone_capacity_blocks);
-        if !is_alike || found.zones < geometry.zones {
-            return Err(refused(
-                "its zones are not those of the array's drives, or too few: use another".into(),
-            ));
-        }
+        expect_alike(zoned::geometry_of(path)?.0)?;
         return Ok(zoned::format_device(path, uuid)?);
     }
     let zone_units = geometry.zone_capacity_blocks / UNIT_BLOCKS;

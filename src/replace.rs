@@ -6,6 +6,7 @@
 use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
+use crate::force::{Force, expect_given_up};
 use crate::hosting::Hosting;
 use crate::raw;
 use crate::roster::{Absence, Roster, within};
@@ -19,7 +20,7 @@ use array::log::{ReplaceError, mount, mount_read_only};
 use array::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
-use drive::any::AnyDrive;
+use drive::any::{AnyDrive, reset_all};
 use drive::emulated::{CreateOptions, Pace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -64,10 +65,13 @@ pub fn run(options: &Replace) -> Result<Exit> {
     if let Some(rate) = options.rebuild_rate.filter(|_| is_served) {
         rebuild::set_rate(&directory, rate)?;
     }
-    let path = with.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default();
-    let replaced = match ask_until_done(&directory, &format!("replace {}{path}", options.drive))? {
+    let force = Force::of(&options.force);
+    let path = with.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let question = format!("replace {} {force}{path}", options.drive);
+    let seek = Seek { with: with.as_deref(), force };
+    let replaced = match ask_until_done(&directory, question.trim_end())? {
         Some(replaced) => replaced,
-        None => replace_offline(&mut directory, options.drive, with.as_deref())?,
+        None => replace_offline(&mut directory, options.drive, &seek)?,
     };
     if options.json {
         println!("{}", serde_json::to_string_pretty(&replaced)?);
@@ -126,7 +130,7 @@ pub fn ask_at_until_done<T: DeserializeOwned>(
 }
 
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
-fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) -> Result<Replaced> {
+fn replace_offline(directory: &mut Directory, drive: u8, seek: &Seek<'_>) -> Result<Replaced> {
     let mut roster = Roster::find(directory)?;
     let looked = mount_read_only(roster.open(Absence::Looking, None)?.devices, Instant(0));
     let (looked, ..) = looked.map_err(|error| roster.explain(error))?;
@@ -142,7 +146,7 @@ fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) ->
         let is_rescuing = volume.engine.has_recovery_debt();
         if replaced.is_none()
             && !is_rescuing
-            && let (Attempt::Done(done), _) = install(directory, &mut volume, now, (drive, with), None)?
+            && let (Attempt::Done(done), _) = install(directory, &mut volume, now, (drive, seek), None)?
         {
             replaced = Some(done);
         }
@@ -169,7 +173,7 @@ pub fn install(
     directory: &mut Directory,
     volume: &mut LogVolume,
     now: Instant,
-    (member, with): (u8, Option<&Path>),
+    (member, seek): (u8, &Seek<'_>),
     hosting: Option<&Hosting>,
 ) -> Result<(Attempt<Replaced>, Option<Pace>)> {
     let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
@@ -178,8 +182,7 @@ pub fn install(
         Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),
         Err(error) => return Err(refused(error)),
     }
-    let own_name = format!("drive-{member}");
-    let newcomer = Newcomer::find(directory, &own_name, with, volume.engine.geometry())?;
+    let newcomer = Newcomer::find(directory, Some(member), seek, volume.engine.geometry())?;
     let (path, created) = (directory.path.join(&newcomer.table.path), newcomer.created);
     let before = directory.file.clone();
     directory.file.spare.retain(|spare| spare.uuid != newcomer.table.uuid);
@@ -212,6 +215,15 @@ pub fn install(
     Ok((Attempt::Done(Replaced { drive: member, path, old_path, served: true }), pace))
 }
 
+/// The empty drive that is looked for.
+#[derive(Debug, Default)]
+pub struct Seek<'a> {
+    /// Where it is, or is to be made.
+    pub with: Option<&'a Path>,
+    /// What may be given up that it holds.
+    pub force: Force,
+}
+
 /// A drive that is in no array yet.
 pub struct Newcomer {
     /// Entry of the drive for `array.toml`.
@@ -222,14 +234,16 @@ pub struct Newcomer {
 }
 
 impl Newcomer {
-    /// Opens the drive at `path`, or makes one: there if it does not exist, else beside the others.
+    /// Opens the drive that is sought, or makes one: there if it does not exist, else beside the others. It is for the place of a
+    /// member, or a spare.
     pub fn find(
         directory: &Directory,
-        own_name: &str,
-        path: Option<&Path>,
+        member: Option<u8>,
+        seek: &Seek<'_>,
         geometry: &Geometry,
     ) -> Result<Newcomer> {
-        let path = path.map_or_else(|| new_name(&directory.path, own_name), Path::to_owned);
+        let own_name = member.map_or_else(|| "spare".to_owned(), |member| format!("drive-{member}"));
+        let path = seek.with.map_or_else(|| new_name(&directory.path, &own_name), Path::to_owned);
         if let Some(spare) = spare::at(directory, &path) {
             return Newcomer::spare(directory, spare);
         }
@@ -238,11 +252,19 @@ impl Newcomer {
         let full = directory.path.join(&path);
         let created = !full.exists() && device.is_none();
         let uuid = *uuid::Uuid::new_v4().as_bytes();
+        let (force, own) = (&seek.force, Some(directory.file.uuid));
+        if force.is_said() {
+            expect_no_part(directory, member, &full)?;
+        }
         if device.is_some() {
-            raw::expect_free(&full, false)?;
+            raw::expect_free(&full, force, own)?;
             raw::format_like(&full, geometry, uuid)?;
         } else if created {
             drive::emulated::create(&full, &CreateOptions::new(*geometry, uuid))?;
+        } else if force.is_said() {
+            drop(AnyDrive::open(&full)?);
+            expect_given_up(&full, force, own)?;
+            reset_all(&full, &mut |_, _| {})?;
         }
         let drive = AnyDrive::open(&full)?;
         let uuid = drive.uuid();
@@ -256,6 +278,19 @@ impl Newcomer {
         let table = found.table(within(&directory.path, &found.path));
         let uuid = *found.uuid.as_bytes();
         Ok(Newcomer { table, drive: AnyDrive::open_as(&found.path, uuid)?, uuid, created: false })
+    }
+}
+
+/// Refuses to give up a drive of the array itself, but the one whose place is given to another.
+fn expect_no_part(directory: &Directory, member: Option<u8>, path: &Path) -> Result<()> {
+    let Ok(found) = Sighting::of(path) else { return Ok(()) };
+    let drives = directory.file.drive.iter().enumerate();
+    let mut others =
+        drives.filter(|(index, _)| member.map(usize::from) != Some(*index)).map(|(_, drive)| drive);
+    let mut all = directory.file.spare.iter().chain(others.by_ref());
+    match all.any(|known| known.uuid == found.uuid) {
+        true => Err(Exit::Failed.error(format!("{}: is part of the array already", path.display()))),
+        false => Ok(()),
     }
 }
 

@@ -13,10 +13,11 @@ use crate::exit::{self, Exit};
 use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
 use crate::exports::table::ExportList;
 use crate::exports::wanted::Wanted;
+use crate::force::Force;
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
-use crate::replace::{self, Attempt, Replaced};
+use crate::replace::{self, Attempt, Replaced, Seek};
 use crate::room;
 use crate::roster::{Absence, OpenDrives, Roster, within};
 use crate::scrub::{self, DriveOut, ScrubReport};
@@ -323,10 +324,16 @@ pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     Ok(lines)
 }
 
+/// The drive that a question is about: what may be given up, and where it is.
+fn seek_of(rest: &str) -> Result<Seek<'_>> {
+    let (force, path) = Force::take(rest)?;
+    Ok(Seek { with: Some(path).filter(|path| !path.is_empty()).map(Path::new), force })
+}
+
 fn not_a_question(line: &str) -> anyhow::Error {
     anyhow::anyhow!(
-        "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, `re-add N PATH`, `rebuild-rate MIB`, \
-         `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
+        "`{line}` is not a question: ask `status`, `fail N`, `replace N [--force[=UUID]] [PATH]`, `re-add N PATH`, `rebuild-rate MIB`, \
+         `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [--force[=UUID]] [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
          `unexport JSON` or `stop`"
     )
 }
@@ -466,8 +473,7 @@ impl ServedArray {
                 Ok(serde_json::to_string(&removed)?)
             }
             "add-spare" => {
-                let path = Some(rest).filter(|path| !path.is_empty()).map(Path::new);
-                let added = spare::add(&mut self.directory, path, self.volume.engine.geometry())?;
+                let added = spare::add(&mut self.directory, &seek_of(rest)?, self.volume.engine.geometry())?;
                 log::info!("{} is a spare", added.path.display());
                 Ok(serde_json::to_string(&added)?)
             }
@@ -566,13 +572,13 @@ impl ServedArray {
 
     /// `replace N [PATH]`: an empty drive for one that failed.
     fn replace(&mut self, now: Instant, rest: &str) -> Result<Attempt<Replaced>> {
-        let (drive, path) = rest.split_once(' ').map_or((rest, None), |(drive, path)| (drive, Some(path)));
+        let (drive, sought) = rest.split_once(' ').unwrap_or((rest, ""));
         let drive: u8 = drive.parse().context("the drive's number")?;
-        self.install(now, drive, path.map(Path::new))
+        self.install(now, drive, &seek_of(sought)?)
     }
 
-    fn install(&mut self, now: Instant, drive: u8, path: Option<&Path>) -> Result<Attempt<Replaced>> {
-        let place = (drive, path);
+    fn install(&mut self, now: Instant, drive: u8, seek: &Seek<'_>) -> Result<Attempt<Replaced>> {
+        let place = (drive, seek);
         let (attempt, pace) =
             replace::install(&mut self.directory, &mut self.volume, now, place, Some(&self.hosting))?;
         if let Attempt::Done(replaced) = &attempt {
@@ -606,7 +612,7 @@ impl ServedArray {
             return;
         }
         self.spares.called_at = now;
-        match self.install(now, failed.0, Some(&path)) {
+        match self.install(now, failed.0, &Seek { with: Some(&path), ..Seek::default() }) {
             Ok(Attempt::Busy) => {}
             Ok(Attempt::Done(_)) => log::warn!("drive {failed} has failed; a spare takes its place"),
             Err(error) => {

@@ -7,8 +7,9 @@ use crate::candidates;
 use crate::cli::{AddSpare, RemoveSpare};
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
+use crate::force::Force;
 use crate::raw;
-use crate::replace::Newcomer;
+use crate::replace::{Newcomer, Seek};
 use crate::roster::{Absence, Roster};
 use crate::sighting::Sighting;
 use crate::status;
@@ -33,13 +34,15 @@ pub struct Added {
 pub fn run(options: &AddSpare) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     let path = options.path.as_ref().map(|path| raw::absolute(path)).transpose().context("PATH")?;
-    let line = path.as_ref().map_or("add-spare".to_owned(), |path| format!("add-spare {}", path.display()));
-    let added = match status::ask(&directory, &line)? {
+    let force = Force::of(&options.force);
+    let shown = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let line = format!("add-spare {force}{shown}");
+    let added = match status::ask(&directory, line.trim_end())? {
         Some(answer) => serde_json::from_str(&answer).context("the server's answer")?,
         None => {
             let drives = Roster::find(&mut directory)?.open(Absence::Accepted, None)?;
             let (looked, ..) = mount_read_only(drives.devices, Instant(0))?;
-            add(&mut directory, path.as_deref(), looked.geometry())?
+            add(&mut directory, &Seek { with: path.as_deref(), force }, looked.geometry())?
         }
     };
     if options.json {
@@ -136,8 +139,8 @@ pub fn take_away(directory: &mut Directory, path: &Path) -> Result<Removed> {
 }
 
 /// Names a drive as a spare, and makes it if it does not exist.
-pub fn add(directory: &mut Directory, path: Option<&Path>, geometry: &Geometry) -> Result<Added> {
-    let table = Newcomer::find(directory, "spare", path, geometry)?.table;
+pub fn add(directory: &mut Directory, seek: &Seek<'_>, geometry: &Geometry) -> Result<Added> {
+    let table = Newcomer::find(directory, None, seek, geometry)?.table;
     let full = directory.path.join(&table.path);
     let known = directory.file.drive.iter().chain(&directory.file.spare);
     ensure!(

@@ -160,6 +160,20 @@ fn listed() {
     assert_eq!((state(0), state(4)), ("in-use".into(), "free".into()));
 }
 
+/// A drive of the array is wiped by the array's name only, and not while it is served.
+fn wipe(dir: &Path) {
+    let array = status(dir);
+    let path = array["members"][0]["path"].as_str().unwrap();
+    let named = format!("--force={}", array["array"].as_str().unwrap());
+    refused(&["drive", "wipe", path, "--force"], 4, &named);
+    let server = Server::serve(dir);
+    refused(&["drive", "wipe", path, &named], 5, "in use");
+    server.stop();
+    let wiped = ask(&["drive", "wipe", path, &named, "--json"]).expect("wipe");
+    println!("- {}", wiped.trim());
+    ask(&["drive", "wipe", path]).expect("it is empty");
+}
+
 fn live() {
     let mut random = random(26);
     let dir = PathBuf::from("/tmp/array");
@@ -175,6 +189,7 @@ fn live() {
     swap_names(&dir, &mut oracle);
     hiccups(&dir, &mut oracle, &mut random);
     stop_while_away(&dir, &mut oracle, &mut random);
+    wipe(&dir);
     let destroyed = ask(&["destroy", "--yes", text(&dir)]);
     assert_eq!(destroyed.code(), Some(0), "{destroyed}");
     assert!(node(4).exists(), "devices are emptied, not removed");
@@ -190,7 +205,7 @@ fn create(dir: &Path) -> Server {
     assert_eq!(made.code(), Some(0), "{made}");
     println!("- {}", made.stdout.lines().next().unwrap_or_default());
     let other = ["create", "/tmp/other", "--drives-path", &all];
-    refused(&other, 4, "zones that are not empty, and holds a part of array");
+    refused(&other, 4, "is a drive of Zoneweave, of array");
     let server = Server::serve(dir);
     refused(&[&other[..], &["--force"]].concat(), 5, "in use");
     refused(

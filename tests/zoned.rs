@@ -141,7 +141,7 @@ fn create(dir: &Path, disks: &[String]) -> Server {
     let all = disks[..4].join(",");
     ask(&["create", text(dir), "--drives-path", &all]).expect("create");
     let other = ["create", "/tmp/other", "--drives-path", &all];
-    refused(&other, 4, "zones that are not empty, and holds a part of array");
+    refused(&other, 4, "is a drive of Zoneweave, of array");
     let server = Server::serve(dir);
     refused(&[&other[..], &["--force"]].concat(), 5, "in use");
     assert_eq!(listed(&disks[0])["state"], "in-use");
@@ -164,6 +164,12 @@ fn live(disks: &[String]) {
     }
     replace(&dir, &disks[4], &mut oracle, &mut random);
     assemble(&dir, &mut oracle);
+    // The disk that failed holds what it held, until it is wiped.
+    let uuid = status(&dir)["array"].as_str().unwrap().to_owned();
+    refused(&["drive", "wipe", &disks[2], "--force"], 4, &format!("--force={uuid}"));
+    let wiped = ask(&["drive", "wipe", &disks[2], &format!("--force={uuid}"), "--json"]).expect("wipe");
+    assert_eq!(listed(&disks[2])["state"], "free", "{wiped}");
+    println!("- {}", wiped.trim());
     ask(&["destroy", "--yes", text(&dir)]).expect("destroy");
     assert_eq!(listed(&disks[0])["state"], "free", "disks are emptied, not removed");
 }

@@ -29,7 +29,7 @@ pub fn run(options: &Add) -> Result<Exit> {
         drop(target);
         return super::spare::add(&options.dir, &options.member, options.force);
     }
-    target.expect_empty(options.force)?;
+    target.expect_unowned_and_empty(options.force)?;
     target.zero_superblocks()?;
     drop(target);
     let full = options.member.canonicalize().with_context(|| options.member.display().to_string())?;

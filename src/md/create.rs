@@ -50,7 +50,7 @@ pub fn create(options: &Create) -> Result<(Superblock, usize)> {
         targets.push(Some(target));
     }
     for target in targets.iter().flatten() {
-        target.expect_empty(options.force)?;
+        target.expect_unowned_and_empty(options.force)?;
     }
     let members: Vec<(&Target, &MemberPlan)> =
         targets.iter().zip(&plans).filter_map(|(target, plan)| target.as_ref().zip(plan.as_ref())).collect();

@@ -49,7 +49,7 @@ fn with_empty(
 ) -> Result<serde_json::Value> {
     let target = Target::open(full)?;
     answer(&options.dir, &format!("can-replace {} {member}", target.sectors()))?;
-    target.expect_empty(options.force)?;
+    target.expect_unowned_and_empty(options.force)?;
     target.zero_superblocks()?;
     drop(target);
     join(&options.dir, before, full, |uuid| {

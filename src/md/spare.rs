@@ -24,7 +24,7 @@ pub fn run(options: &AddSpare) -> Result<Exit> {
 pub fn add(dir: &Path, member: &Path, force: bool) -> Result<Exit> {
     let before = Description::open(dir)?;
     let target = Target::open(member)?;
-    target.expect_empty(force)?;
+    target.expect_unowned_and_empty(force)?;
     let number = answer(dir, "spare-number")?;
     let number = number.get("number").and_then(serde_json::Value::as_u64);
     let number = u32::try_from(number.context("the server's answer names no number")?)?;

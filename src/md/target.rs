@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use crate::exit::Exit;
+use crate::force::Owner;
 use anyhow::{Context, Result};
 use block::md::create::MemberPlan;
 use block::md::{Media, SECTOR_BYTES, occupied};
@@ -28,6 +29,19 @@ impl Target {
     /// Sectors of the device.
     pub fn sectors(&self) -> u64 {
         self.device.sectors()
+    }
+
+    /// Refuses a drive of an array or a cache of Zoneweave, whatever is said, and any other device that holds something.
+    pub fn expect_unowned_and_empty(&self, force: bool) -> Result<()> {
+        let path = self.path.display();
+        if let Some(owner) = Owner::of(&self.path).filter(|_| force) {
+            let wipe = owner.uuid().map_or_else(String::new, |uuid| {
+                format!(". If all of that may be lost: `zoneweave drive wipe {path} --force={uuid}` first")
+            });
+            let said = format!("{path}: is a drive of Zoneweave, of {owner}; nothing was written{wipe}");
+            return Err(Exit::Failed.error(said));
+        }
+        self.expect_empty(force)
     }
 
     /// Refuses a device that holds something.

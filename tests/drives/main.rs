@@ -12,6 +12,7 @@ mod qualify;
 mod re_add;
 mod replace;
 mod scrub;
+mod wipe;
 mod write_area;
 
 #[path = "../support/mod.rs"]

@@ -8,11 +8,13 @@ use crate::nvme::node;
 use crate::nvme::open::{self, OpenDrive, WornZones};
 use crate::units::Trouble;
 use crate::zoned;
-use base::units::BLOCK_BYTES;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES, DriveIndex, ZoneIndex};
 use base::xor::Block;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use zone::device::{Geometry, ZonedDevice};
+use zone::device::{Command, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
+use zone::drives::{DriveCommand, DriveSet};
 
 /// A drive that is open.
 #[derive(Debug)]
@@ -54,18 +56,75 @@ impl Kind {
     }
 }
 
+/// What emptying a drive came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emptied {
+    /// Zones that were reset.
+    pub zones_reset: usize,
+    /// Zones that can be written no more, and stay as they are.
+    pub zones_worn: usize,
+}
+
 /// Takes a drive that nobody uses away from its array: a file is removed, a device loses what it holds.
 ///
 /// # Errors
 /// When it is in use, or cannot be written.
 pub fn discard(path: &Path) -> Result<(), DriveError> {
     match Kind::of(path) {
-        Kind::Nvme => open::erase(path, WornZones::Left),
-        Kind::Conventional => device::wipe(path),
-        Kind::Zoned => zoned::wipe(path),
+        Kind::Nvme | Kind::Conventional | Kind::Zoned => wipe(path, &mut |_, _| {}).map(|_| ()),
         Kind::Emulated => std::fs::remove_file(path)
             .map_err(|source| DriveError::new(path, DriveProblem::Io { doing: "remove the file", source })),
     }
+}
+
+/// Empties a device that nobody uses, whether it is a drive or something else. `show` is told how many zones of how many are done.
+///
+/// # Errors
+/// When it is in use, or cannot be written.
+pub fn wipe(path: &Path, show: &mut dyn FnMut(usize, usize)) -> Result<Emptied, DriveError> {
+    if node::is_nvme(path) {
+        return open::erase(path, WornZones::Left, show);
+    }
+    if zoned::is_zoned(path) {
+        return zoned::wipe(path, show);
+    }
+    device::wipe(path).map(|()| Emptied::default())
+}
+
+/// Empties an emulated drive that nobody uses, which stays the one that it is. `show` is told how many zones of how many are done.
+///
+/// # Errors
+/// When there is none, it is in use, or fails.
+pub fn reset_all(path: &Path, show: &mut dyn FnMut(usize, usize)) -> Result<Emptied, DriveError> {
+    let drive = EmulatedDrive::open(path)?;
+    let zones = drive.geometry().zones;
+    let mut drives = DriveSet::new(vec![Some(Box::new(drive))]);
+    let mut ask = |zone: u32, op: Op| {
+        let command = Command { token: Token(0), zone: ZoneIndex(zone), op };
+        let completion = drives.execute(Instant(0), DriveCommand { drive: DriveIndex(0), command });
+        match completion.status {
+            Status::Success => Ok(completion.report),
+            status => {
+                let source = std::io::Error::other(format!("zone {zone}: {status:?}"));
+                Err(DriveError::new(path, DriveProblem::Io { doing: "reset zones", source }))
+            }
+        }
+    };
+    let mut emptied = Emptied::default();
+    let report = ask(0, Op::Report { count: zones })?;
+    for (zone, descriptor) in (0..).zip(&report) {
+        match descriptor.state {
+            ZoneState::Empty => {}
+            ZoneState::ReadOnly | ZoneState::Offline => emptied.zones_worn += 1,
+            _ => {
+                ask(zone, Op::Reset)?;
+                emptied.zones_reset += 1;
+            }
+        }
+        show(zone as usize + 1, report.len());
+    }
+    ask(0, Op::Flush)?;
+    Ok(emptied)
 }
 
 impl AnyDrive {

@@ -12,11 +12,15 @@ use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use base::xor::Block;
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Op, Token};
+use block::md::SECTOR_BYTES_U64;
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::SystemTime;
 use zone::device::Geometry;
+
+/// Bytes at either end of a device that are looked at before it is used, and emptied when it is wiped.
+pub const ENDS_BYTES: u64 = 1 << 20;
 
 /// Zones of a new drive: 256 MiB, less on a small device, so that there are at least 64 of them.
 const ZONE_BYTES: (u64, u64) = (64 << 20, 256 << 20);
@@ -74,7 +78,7 @@ pub fn is_conventional(path: &Path) -> bool {
 /// When there is none that can be read.
 pub fn size_of(path: &Path) -> Result<u64, DriveError> {
     let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
-    Ok(opened.sectors() * block::md::SECTOR_BYTES_U64)
+    Ok(opened.sectors() * SECTOR_BYTES_U64)
 }
 
 /// Makes a conventional drive of a file or block device that nobody else uses, whatever it holds.
@@ -106,16 +110,19 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DeviceDrive, Dri
     Ok(DeviceDrive { drive, wake_fd })
 }
 
-/// Removes the labels of a drive that nobody uses: what it held is not found any more.
+/// Empties a device that nobody uses, whatever it held: its first and its last MiB become zeros, the labels of a drive among them, so that
+/// nothing is found any more. What lies between stays.
 ///
 /// # Errors
 /// When it is in use, or cannot be written.
 pub fn wipe(path: &Path) -> Result<(), DriveError> {
     let opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
-    let last = (opened.sectors() / FRAME_SECTORS).saturating_sub(1);
-    let io = |source| DriveError::new(path, DriveProblem::Io { doing: "wipe the label", source });
-    for place in [0, last] {
-        opened.file().write_all_at(&[0; BLOCK_BYTES], place * BLOCK_BYTES_U64).map_err(io)?;
+    let io = |source| DriveError::new(path, DriveProblem::Io { doing: "wipe the device", source });
+    let bytes = opened.sectors() * SECTOR_BYTES_U64;
+    let end = ENDS_BYTES.min(bytes);
+    let zeros = vec![0; usize::try_from(end).expect("a MiB at most")];
+    for place in [0, bytes - end] {
+        opened.file().write_all_at(&zeros, place).map_err(io)?;
     }
     opened.file().sync_all().map_err(io)
 }

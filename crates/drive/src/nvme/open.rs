@@ -12,6 +12,7 @@ use super::quirk::Quirks;
 use super::report::{self, ReportProblem};
 use super::wire::{Action, IDENTIFY_BYTES, Payload, Subject, Transition};
 use super::{NvmeDrive, pointer_of};
+use crate::any::Emptied;
 use crate::emulated::{DriveError, DriveProblem, check_geometry};
 use base::frame::Frame;
 use base::units::BLOCK_BYTES;
@@ -204,18 +205,27 @@ pub enum WornZones {
     Left,
 }
 
-/// Empties a drive that nobody uses.
+/// Empties a drive that nobody uses. `show` is told how many zones of how many are done.
 ///
 /// # Errors
 /// When it is in use, cannot be used, or fails.
-pub fn erase(path: &Path, worn: WornZones) -> Result<(), DriveError> {
-    erase_zones(path, worn).map_err(|problem| DriveError::new(path, problem))
+pub fn erase(
+    path: &Path,
+    worn: WornZones,
+    show: &mut dyn FnMut(usize, usize),
+) -> Result<Emptied, DriveError> {
+    erase_zones(path, worn, show).map_err(|problem| DriveError::new(path, problem))
 }
 
-fn erase_zones(path: &Path, worn: WornZones) -> Result<(), DriveProblem> {
+fn erase_zones(
+    path: &Path,
+    worn: WornZones,
+    show: &mut dyn FnMut(usize, usize),
+) -> Result<Emptied, DriveProblem> {
     let node = hold(path)?;
     let session = Session::new(node.file(), path)?;
     let found = session.look()?;
+    let mut emptied = Emptied::default();
     for (zone, descriptor) in (0..).zip(&found.zones) {
         let transition = Transition::Reset;
         let zone_start = u64::from(zone) * u64::from(found.geometry.zone_size_blocks);
@@ -224,15 +234,17 @@ fn erase_zones(path: &Path, worn: WornZones) -> Result<(), DriveProblem> {
             state @ (ZoneState::ReadOnly | ZoneState::Offline) if worn == WornZones::Refused => {
                 return Err(NvmeProblem::Worn { zone, state }.into());
             }
-            ZoneState::ReadOnly | ZoneState::Offline => {}
-            _ => session.ask(
-                "reset a zone",
-                Action::Manage { zone_start, transition },
-                &mut Payload::default(),
-            )?,
+            ZoneState::ReadOnly | ZoneState::Offline => emptied.zones_worn += 1,
+            _ => {
+                let action = Action::Manage { zone_start, transition };
+                session.ask("reset a zone", action, &mut Payload::default())?;
+                emptied.zones_reset += 1;
+            }
         }
+        show(zone as usize + 1, found.zones.len());
     }
-    Ok(session.ask("flush its cache", Action::Flush, &mut Payload::default())?)
+    session.ask("flush its cache", Action::Flush, &mut Payload::default())?;
+    Ok(emptied)
 }
 
 /// Looks at a drive, which may be in use.

@@ -4,6 +4,7 @@ use super::ZonedDisk;
 use super::helper::Helper;
 use super::ioctl::{self, Change, EMPTY, EXPLICIT_OPEN, IMPLICIT_OPEN, Line, OFFLINE, READ_ONLY};
 use super::shape::{Shape, ShapeError};
+use crate::any::Emptied;
 use crate::emulated::{DriveError, DriveProblem};
 use crate::inband::header::{HeaderError, Label};
 use crate::inband::layout::{Layout, LayoutError};
@@ -231,18 +232,29 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, Drive
     Ok(DiskDrive { drive, wake_fd })
 }
 
-/// Empties a device that nobody uses: all zones that can be are reset, those of the journal first.
+/// Empties a device that nobody uses: all zones that can be are reset, those of the journal first. `show` is told how many zones of
+/// how many are done.
 ///
 /// # Errors
 /// When it is in use, or fails.
-pub fn wipe(path: &Path) -> Result<(), DriveError> {
+pub fn wipe(path: &Path, show: &mut dyn FnMut(usize, usize)) -> Result<Emptied, DriveError> {
     let io = |source| DriveError::new(path, DriveProblem::Io { doing: "reset zones", source });
     let opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     let zones = DiskZones::of(path, opened.file())?;
-    for line in zones.lines.iter().filter(|line| !matches!(line.condition, EMPTY | READ_ONLY | OFFLINE)) {
-        ioctl::change(opened.file(), Change::Reset, line.start, line.length).map_err(io)?;
+    let mut emptied = Emptied::default();
+    for (done, line) in (1..).zip(&zones.lines) {
+        match line.condition {
+            EMPTY => {}
+            READ_ONLY | OFFLINE => emptied.zones_worn += 1,
+            _ => {
+                ioctl::change(opened.file(), Change::Reset, line.start, line.length).map_err(io)?;
+                emptied.zones_reset += 1;
+            }
+        }
+        show(done, zones.lines.len());
     }
-    opened.file().sync_all().map_err(io)
+    opened.file().sync_all().map_err(io)?;
+    Ok(emptied)
 }
 
 /// Device that is only looked at.
