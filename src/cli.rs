@@ -7,6 +7,7 @@ use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
+use crate::exports::node_names::UdevName;
 use crate::force::{self, Forced};
 use crate::lab_cache::LabCache;
 use crate::manual::{Completions, Man};
@@ -98,6 +99,9 @@ pub enum Command {
     Completions(Completions),
     /// Write the manual's pages into a directory, one for each command
     Man(Man),
+    /// Print the names of a disk of this host, for udev
+    #[command(hide = true)]
+    UdevName(UdevName),
 }
 
 #[derive(Debug, Args)]

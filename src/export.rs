@@ -7,6 +7,7 @@ use crate::cli::{BlockSizeChoice, Export};
 use crate::directory::Directory;
 use crate::exit::{Exit, in_words as in_words_of};
 use crate::exports::host_disk::mark;
+use crate::exports::node_names;
 use crate::exports::nvme_tcp::{self, Found, carry_out, find, name_of, standard, steps_of_removal};
 use crate::exports::served::ServedExport;
 use crate::exports::table::{ExportList, ExportTable};
@@ -147,7 +148,9 @@ fn remove_orphan(control: &mut Control, disk: &Summary, forced: bool) -> Result<
              not synced is lost then"
         )));
     }
-    Ok(control.remove(disk.number)?)
+    control.remove(disk.number)?;
+    node_names::forget(disk.number);
+    Ok(())
 }
 
 /// The interface of disks of this host; without the driver there is none.

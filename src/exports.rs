@@ -9,6 +9,7 @@
 //! ```
 
 pub mod host_disk;
+pub mod node_names;
 pub mod nvme_tcp;
 pub mod served;
 pub mod table;

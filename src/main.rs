@@ -147,6 +147,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sim(options) => return sim::run(&options),
         Command::Completions(options) => manual::print_completions(&options)?,
         Command::Man(options) => manual::write_pages(&options)?,
+        Command::UdevName(options) => exports::node_names::run(&options)?,
         Command::Drive { command } => drive_command(command)?,
         Command::Md { command } => md::run(&command)?,
         Command::Cache { command } => cache::run(&command)?,

@@ -19,7 +19,7 @@ use support::scratch::Scratch;
 use support::server::{Server, ask, assert_clean, let_run, refused, status};
 use support::text;
 
-const PROGRAMS: [&str; 5] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-client"];
+const PROGRAMS: [&str; 6] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-client", "udevadm"];
 
 const DISK: &str = "/dev/ublkb0";
 
@@ -50,6 +50,11 @@ fn ext4_outlives_the_server_of_its_disk_on_one_host() {
 #[test]
 fn disks_come_and_go_with_their_servers() {
     run("disks_come_and_go_with_their_servers", come_and_go);
+}
+
+#[test]
+fn disks_have_the_names_of_their_arrays() {
+    run("disks_have_the_names_of_their_arrays", names);
 }
 
 #[test]
@@ -172,6 +177,67 @@ fn outlive() {
     assert!(!Path::new(DISK).exists() && exports(&dir).is_empty(), "nobody uses it any more");
     assert_clean(&dir);
     println!("- all files are right, and the disk went with its last server");
+}
+
+/// A partition table with one partition of 8,192 blocks behind 256.
+fn one_partition() -> [u8; 512] {
+    let mut table = [0; 512];
+    table[450] = 0x83;
+    table[454..458].copy_from_slice(&256_u32.to_le_bytes());
+    table[458..462].copy_from_slice(&8192_u32.to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    table
+}
+
+/// Links that the package's rules make, by systemd's udev.
+fn names() {
+    std::fs::create_dir_all("/etc/udev/rules.d").unwrap();
+    std::fs::create_dir_all("/usr/bin").unwrap();
+    std::fs::write("/etc/udev/rules.d/60-zoneweave.rules", include_str!("../packaging/60-zoneweave.rules"))
+        .unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_zoneweave"), "/usr/bin/zoneweave").unwrap();
+    // It is the daemon by its name.
+    shell("ln -s /bin/udevadm /bin/systemd-udevd; systemd-udevd --daemon; udevadm settle");
+    let dir = array();
+    let uuid = status(&dir)["array"].as_str().unwrap().to_owned();
+    let links = ["/dev/zoneweave/array".to_owned(), format!("/dev/zoneweave/by-uuid/{uuid}")];
+    let lead_to = |node: &str| {
+        shell("udevadm settle");
+        links.iter().all(|link| std::fs::canonicalize(link).is_ok_and(|found| found == Path::new(node)))
+    };
+    let server = serve(&dir, &[]);
+    assert!(
+        until(SOON, || lead_to(DISK)),
+        "{}",
+        shell("udevadm info /dev/ublkb0; ls -lR /dev/zoneweave || true")
+    );
+    // A partition has the name of its disk and its number.
+    let mut disk = std::fs::File::options().write(true).open(DISK).unwrap();
+    disk.write_all(&one_partition()).unwrap();
+    disk.sync_all().unwrap();
+    drop(disk);
+    shell(&format!("blockdev --rereadpt {DISK}"));
+    let part = format!("{}-part1", links[0]);
+    let is_named = || std::fs::canonicalize(&part).is_ok_and(|found| found == Path::new("/dev/ublkb0p1"));
+    assert!(until(SOON, is_named), "{}", shell("ls -lR /dev/zoneweave"));
+    shell(&format!("udevadm settle; blkdiscard -f {DISK}"));
+    // Another server takes it over, and it keeps its names.
+    server.kill_9();
+    let server = serve(&dir, &[]);
+    assert!(lead_to(DISK));
+    server.stop();
+    let is_gone = || links.iter().all(|link| std::fs::symlink_metadata(link).is_err());
+    assert!(until(SOON, is_gone), "{}", shell("ls -lR /dev/zoneweave"));
+    assert!(!Path::new("/run/zoneweave/ublk/0").exists());
+    // A name that was left behind does not count for a disk of another array.
+    let server = serve(&dir, &[]);
+    let names = || ask(&["udev-name", "ublkb0"]).expect("an answer");
+    assert!(names().contains(&uuid), "{}", names());
+    std::fs::write("/run/zoneweave/ublk/0", format!("array={}\nname=array\n", uuid.replace('-', ":")))
+        .unwrap();
+    assert_eq!(names(), "");
+    server.stop();
+    println!("- a disk has links by its array's name and UUID, a partition too, as long as it is there");
 }
 
 fn in_place() {

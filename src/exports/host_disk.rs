@@ -1,5 +1,7 @@
 //! The disk of this host (ublk) that is made of an array, as the kernel has it.
 
+use super::node_names;
+use super::served::Exported;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::random::mix;
@@ -17,16 +19,17 @@ pub fn open_control() -> Result<Control> {
     Control::open().map_err(|error| Exit::Usage.because(error))
 }
 
-/// The disk of an array: that of the server before, or a new one. Nobody sees it before it is served. `on_devices` says that all
-/// drives are devices.
-pub fn attach(array: &str, size_bytes: u64, block_size: BlockSize, on_devices: bool) -> Result<Attached> {
+/// The disk of an array: that of the server before, or a new one. Nobody sees it before it is served.
+pub fn attach(exported: &Exported, block_size: BlockSize) -> Result<Attached> {
+    let Exported { dir, array, size_bytes, on_devices } = exported;
     let mut control = open_control()?;
-    keep_out_of_reclaim(on_devices);
-    let spec = Spec { mark: mark(array), size_bytes, block_size };
+    keep_out_of_reclaim(*on_devices);
+    let spec = Spec { mark: mark(array), size_bytes: *size_bytes, block_size };
     let attached = control.attach(&spec).map_err(|error| match error {
         ControlError::Served(..) => Exit::Busy.because(error),
         error => Exit::Failed.because(error),
     })?;
+    node_names::note(attached.device.number, array, dir);
     log::info!("the disk of this host is {}", ublk::node(attached.device.number));
     Ok(attached)
 }
@@ -37,6 +40,7 @@ pub fn remove_stopped(array: &str) {
         for disk in control.marked(mark(array))? {
             if disk.state == State::Dead {
                 control.remove(disk.number)?;
+                node_names::forget(disk.number);
                 log::info!("{} is removed", ublk::node(disk.number));
             }
         }

@@ -126,7 +126,7 @@ impl ServedExports {
         wanted: &Wanted,
         sockets: &Sockets,
     ) -> Result<(ServedExports, Option<Attached>)> {
-        let attach = |size| host_disk::attach(&array.array, array.size_bytes, size, array.on_devices);
+        let attach = |size| host_disk::attach(&array, size);
         let disk = wanted.disk.map(attach).transpose()?;
         if let Some(network) = wanted.network.clone() {
             nvme_tcp::make_when_disk_is_there(array.array.clone(), network)?;
@@ -281,8 +281,7 @@ impl ServedExports {
                     .error(format!("the kernel does not make the disk: {why}; it may say more (dmesg)")))
             }
             DiskState::Absent | DiskState::Failed(_) => {
-                let Exported { array, size_bytes, on_devices, .. } = &self.array;
-                let attached = host_disk::attach(array, *size_bytes, block_size, *on_devices)?;
+                let attached = host_disk::attach(&self.array, block_size)?;
                 self.node = node_of(&attached);
                 self.ports.open_disk(attached);
                 (self.disk, self.awaits_disk) = (Some(block_size), true);
