@@ -6,8 +6,10 @@ use super::rig::{Rig, execute, power_cycled, raid5, read_block, uuid};
 use super::shape::{Shape, boxed};
 use array::log::config::Tuning;
 use array::log::{MountError, MountReport, ReAdd, ReAddRefusal, mount, mount_with_re_add};
+use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Geometry, Op, Status, ZonedDevice};
+use std::sync::{Arc, Mutex};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
 use zone::format::superblock::Superblock;
 use zone::stripe::Level;
 
@@ -31,7 +33,7 @@ fn returned(
     mount_tag: u64,
 ) -> Result<MountReport, MountError> {
     let tuning = Tuning { mount_tag, ..Tuning::default() };
-    let now = base::time::Instant(1);
+    let now = Instant(1);
     mount_with_re_add(drives, ReAdd { member, or_without }, tuning, now).map(|(.., report)| report)
 }
 
@@ -68,6 +70,75 @@ fn returning_drive_told_before_the_others() {
         }
     }
     assert!(cuts >= 16, "two records on each of four drives: {cuts}");
+}
+
+/// Drive that sees how many resets it and others are given before somebody asks for an answer.
+struct Crowded {
+    device: Device,
+    resets: Arc<Mutex<Resets>>,
+}
+
+#[derive(Default)]
+struct Resets {
+    waiting: u32,
+    most: u32,
+}
+
+impl ZonedDevice for Crowded {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        let mut seen = self.resets.lock().unwrap();
+        seen.waiting += u32::from(matches!(command.op, Op::Reset));
+        seen.most = seen.most.max(seen.waiting);
+        drop(seen);
+        self.device.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.resets.lock().unwrap().waiting = 0;
+        self.device.poll(now, completions);
+    }
+}
+
+/// What a drive need not hold any more is reset at once, and not zone by zone while clients wait. Cut off at any reset, a re-add can be
+/// repeated, and as much counts as before.
+#[test]
+fn stale_zones_reset_one_by_one() {
+    let mut rig = failed(0);
+    // Segments that it holds are collected, and their zones used again on the others.
+    for lba in (0..rig.config.volume_blocks - 10).step_by(10).cycle().take(200) {
+        rig.write(lba, 10);
+    }
+    rig.rest();
+    let devices = rig.devices;
+    let resets = Arc::new(Mutex::new(Resets::default()));
+    let crowded =
+        |device: Device| Box::new(Crowded { device, resets: Arc::clone(&resets) }) as Box<dyn ZonedDevice>;
+    let drives = power_cycled(&devices).into_iter().map(|device| device.map(crowded)).collect();
+    let whole = returned(drives, 0, false, 20).unwrap().re_added.unwrap();
+    let is_reset = |op: &Op| matches!(op, Op::Reset);
+    let mut cuts = 0;
+    for last in [LastCommand::Lost, LastCommand::Done] {
+        for dies_at in 0.. {
+            let copies = power_cycled(&devices);
+            let fuse = fuse_on(is_reset, last);
+            fuse.lock().unwrap().dies_at = dies_at;
+            let cut = returned(mortals(&copies, &fuse), 0, false, 20);
+            if !is_burnt(&fuse) {
+                break;
+            }
+            assert!(cut.is_err(), "cut at reset {dies_at}, {last:?}");
+            cuts += 1;
+            let report = returned(boxed(&power_cycled(&copies)), 0, false, 21).unwrap();
+            let again = report.re_added.unwrap();
+            assert_eq!(again.segments_whole, whole.segments_whole, "cut at reset {dies_at}, {last:?}");
+        }
+    }
+    let seen = resets.lock().unwrap();
+    assert!(seen.most >= 2 && cuts == 2 * seen.most, "{} at once, {cuts} cuts", seen.most);
 }
 
 /// The one that is newer than the others, and the one of a clone, are refused; the array goes on without them where that is wanted.

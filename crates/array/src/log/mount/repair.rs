@@ -23,12 +23,17 @@ use crate::log::row;
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
+use base::units::ZoneIndex;
+use std::collections::BTreeSet;
 use zone::device::{Op, Status};
 use zone::format::footer::Entry;
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Kind, Place, Protected, Role, block_is_whole};
 use zone::format::summary;
 use zone::format::superblock::MemberState;
+
+/// Resets that may be in flight at a time, of all drives.
+const RESETS_IN_FLIGHT_MAX: usize = 64;
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
@@ -128,19 +133,47 @@ pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
 }
 
 /// Zones of segments that do not count become free, but for those that hold less than before once they are
-/// reset.
+/// reset. A drive that was away may have hundreds of them, and clients wait: many are reset at a time, in any order, for a zone that
+/// a crash leaves as it was is found again by the next mount. Then each drive is asked once what they hold.
 pub fn reset_zones(session: &mut Session, scan: &mut Scan) -> Result<(), MountError> {
-    let capacity = session.config.geometry.zone_capacity_blocks;
-    for (member, zone) in &scan.zones_to_reset {
-        let completion = session.drives.execute(session.now, command(*member, *zone, Op::Reset));
-        expect_success(completion, *member, "zone reset")?;
-        let report = session.drives.execute(session.now, command(*member, *zone, Op::Report { count: 1 }));
-        if report.report.iter().any(|zone| zone.capacity < capacity) {
-            scan.zones_in_use[*member][zone.index()] = true;
+    let zones: BTreeSet<(ZoneIndex, usize)> =
+        scan.zones_to_reset.iter().map(|(member, zone)| (*zone, *member)).collect();
+    let resets = zones.iter().map(|(zone, member)| command(*member, *zone, Op::Reset));
+    let mut statuses = vec![Status::Success; zones.len()];
+    session.drives.execute_stream(session.now, resets, RESETS_IN_FLIGHT_MAX, |index, completion| {
+        statuses[index] = completion.status;
+    });
+    for ((_, member), status) in zones.iter().zip(statuses) {
+        if status != Status::Success {
+            return Err(MountError::Drive { member: *member, what: "zone reset", status });
         }
-        expect_success(report, *member, "zone report")?;
+    }
+    for member in 0..session.config.members {
+        let own: Vec<ZoneIndex> =
+            zones.iter().filter(|(_, other)| *other == member).map(|(zone, _)| *zone).collect();
+        note_shrunk(session, scan, member, &own)?;
     }
     Ok(())
+}
+
+/// Asks a drive what these of its zones hold, in order, and leaves out those that hold less than before.
+fn note_shrunk(
+    session: &mut Session,
+    scan: &mut Scan,
+    member: usize,
+    zones: &[ZoneIndex],
+) -> Result<(), MountError> {
+    let (Some(first), Some(last)) = (zones.first(), zones.last()) else { return Ok(()) };
+    let count = last.0 - first.0 + 1;
+    let answer = session.drives.execute(session.now, command(member, *first, Op::Report { count }));
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    for zone in zones {
+        let found = answer.report.get((zone.0 - first.0) as usize);
+        if found.is_some_and(|found| found.capacity < capacity) {
+            scan.zones_in_use[member][zone.index()] = true;
+        }
+    }
+    expect_success(answer, member, "zone report")
 }
 
 /// The slot that all zones are filled up to: the end of the last group any zone has entered, or under
