@@ -5,7 +5,7 @@ use super::mortal::{LastCommand, fuse_on, is_burnt, mortals};
 use super::rig::{Rig, execute, power_cycled, raid5, read_block, uuid};
 use super::shape::{Shape, boxed};
 use array::log::config::Tuning;
-use array::log::{MountError, MountReport, ReAdd, ReAddRefusal, mount, mount_with_re_add};
+use array::log::{MountError, MountReport, ReAdd, ReAddRefusal, ReAdded, mount, mount_with_re_add};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,32 @@ fn refusal(devices: &[Option<Device>], member: usize) -> ReAddRefusal {
     }
 }
 
+/// Cuts a re-add of drive 0 off at each command of a kind, and repeats it. Judges what it came to, and what the repeated one counts; returns
+/// how often it was cut off.
+fn cut_at_each(
+    devices: &[Option<Device>],
+    counts: fn(&Op) -> bool,
+    judge: impl Fn(&str, Result<MountReport, MountError>, ReAdded),
+) -> u32 {
+    let mut cuts = 0;
+    for last in [LastCommand::Lost, LastCommand::Done] {
+        for dies_at in 0.. {
+            let copies = power_cycled(devices);
+            let fuse = fuse_on(counts, last);
+            fuse.lock().unwrap().dies_at = dies_at;
+            let cut = returned(mortals(&copies, &fuse), 0, false, 20);
+            if !is_burnt(&fuse) {
+                assert!(cut.unwrap().re_added.is_some());
+                break;
+            }
+            cuts += 1;
+            let repeated = returned(boxed(&power_cycled(&copies)), 0, false, 21).unwrap();
+            judge(&format!("cut at command {dies_at}, {last:?}"), cut, repeated.re_added.unwrap());
+        }
+    }
+    cuts
+}
+
 /// Cut off at any write of a superblock, a re-add can be repeated: the drive never holds a record that no other does.
 #[test]
 fn returning_drive_told_before_the_others() {
@@ -52,23 +78,9 @@ fn returning_drive_told_before_the_others() {
         Op::Write { frames, .. } => frames.iter().any(|frame| Superblock::decode(&frame.data).is_some()),
         _ => false,
     };
-    let mut cuts = 0;
-    for last in [LastCommand::Lost, LastCommand::Done] {
-        for dies_at in 0.. {
-            let copies = power_cycled(&devices);
-            let fuse = fuse_on(is_record, last);
-            fuse.lock().unwrap().dies_at = dies_at;
-            let cut = returned(mortals(&copies, &fuse), 0, false, 20);
-            if !is_burnt(&fuse) {
-                assert!(cut.unwrap().re_added.is_some());
-                break;
-            }
-            cuts += 1;
-            let report = returned(boxed(&power_cycled(&copies)), 0, false, 21).unwrap();
-            let re_added = report.re_added.unwrap();
-            assert!(re_added.segments_whole > 0, "cut at record {dies_at}, {last:?}: {re_added:?}");
-        }
-    }
+    let cuts = cut_at_each(&devices, is_record, |cut_at, _, repeated| {
+        assert!(repeated.segments_whole > 0, "{cut_at}: {repeated:?}");
+    });
     assert!(cuts >= 16, "two records on each of four drives: {cuts}");
 }
 
@@ -120,23 +132,10 @@ fn stale_zones_reset_one_by_one() {
     let drives = power_cycled(&devices).into_iter().map(|device| device.map(crowded)).collect();
     let whole = returned(drives, 0, false, 20).unwrap().re_added.unwrap();
     let is_reset = |op: &Op| matches!(op, Op::Reset);
-    let mut cuts = 0;
-    for last in [LastCommand::Lost, LastCommand::Done] {
-        for dies_at in 0.. {
-            let copies = power_cycled(&devices);
-            let fuse = fuse_on(is_reset, last);
-            fuse.lock().unwrap().dies_at = dies_at;
-            let cut = returned(mortals(&copies, &fuse), 0, false, 20);
-            if !is_burnt(&fuse) {
-                break;
-            }
-            assert!(cut.is_err(), "cut at reset {dies_at}, {last:?}");
-            cuts += 1;
-            let report = returned(boxed(&power_cycled(&copies)), 0, false, 21).unwrap();
-            let again = report.re_added.unwrap();
-            assert_eq!(again.segments_whole, whole.segments_whole, "cut at reset {dies_at}, {last:?}");
-        }
-    }
+    let cuts = cut_at_each(&devices, is_reset, |cut_at, cut, repeated| {
+        assert!(cut.is_err(), "{cut_at}");
+        assert_eq!(repeated.segments_whole, whole.segments_whole, "{cut_at}");
+    });
     let seen = resets.lock().unwrap();
     assert!(seen.most >= 2 && cuts == 2 * seen.most, "{} at once, {cuts} cuts", seen.most);
 }
