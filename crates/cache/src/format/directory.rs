@@ -55,6 +55,14 @@ pub struct ToldExpiries {
     pub count: u8,
 }
 
+impl ToldExpiries {
+    /// The samples that were taken, in the order in which their records came.
+    #[must_use]
+    pub fn taken(&self) -> &[u64] {
+        &self.samples[..usize::from(self.count)]
+    }
+}
+
 /// A record in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {

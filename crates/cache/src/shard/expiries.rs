@@ -12,17 +12,10 @@ const NEVER: u64 = u64::MAX;
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiries {
-    /// Earliest of all records.
-    first: u64,
-    /// Latest of all records.
-    last: u64,
-    /// Bytes of records.
-    bytes: u64,
+    /// What directories tell of them.
+    told: ToldExpiries,
     /// Bytes between samples.
     step: u64,
-    /// When the records expire that are samples, in the order in which they came.
-    samples: [u64; SAMPLES],
-    count: usize,
 }
 
 impl Expiries {
@@ -30,46 +23,47 @@ impl Expiries {
     #[must_use]
     pub fn new(zone_bytes: u64) -> Expiries {
         let step = (zone_bytes / SAMPLES as u64).max(1);
-        Expiries { first: NEVER, last: 0, bytes: 0, step, samples: [NEVER; SAMPLES], count: 0 }
+        let told = ToldExpiries { first: NEVER, last: 0, bytes: 0, samples: [NEVER; SAMPLES], count: 0 };
+        Expiries { told, step }
     }
 
     /// Those of a zone that holds so many bytes, as a directory tells them.
     #[must_use]
     pub fn told(zone_bytes: u64, told: &ToldExpiries) -> Expiries {
-        let ToldExpiries { first, last, bytes, samples, count } = *told;
-        Expiries { first, last, bytes, samples, count: usize::from(count), ..Expiries::new(zone_bytes) }
+        Expiries { told: *told, ..Expiries::new(zone_bytes) }
     }
 
     /// As a directory tells them.
     #[must_use]
-    pub fn tell(&self) -> ToldExpiries {
-        let count = u8::try_from(self.count).expect("few samples");
-        ToldExpiries { first: self.first, last: self.last, bytes: self.bytes, samples: self.samples, count }
+    pub fn tell(&self) -> &ToldExpiries {
+        &self.told
     }
 
     /// A record is written.
     pub fn add(&mut self, expires: Option<WallMillis>, record_bytes: usize) {
         let at = expires.map_or(NEVER, |at| at.0);
-        self.first = self.first.min(at);
-        self.last = self.last.max(at);
-        self.bytes += record_bytes as u64;
+        let told = &mut self.told;
+        told.first = told.first.min(at);
+        told.last = told.last.max(at);
+        told.bytes += record_bytes as u64;
         // The first sample is in the middle of its part.
-        while self.count < SAMPLES && self.bytes >= self.step / 2 + self.step * self.count as u64 {
-            self.samples[self.count] = at;
-            self.count += 1;
+        while told.taken().len() < SAMPLES && told.bytes >= self.step / 2 + self.step * u64::from(told.count)
+        {
+            told.samples[usize::from(told.count)] = at;
+            told.count += 1;
         }
     }
 
     /// Time from which on nothing of it is alive; `None` when there is none, or no record.
     #[must_use]
     pub fn last(&self) -> Option<WallMillis> {
-        (self.bytes > 0 && self.last < NEVER).then_some(WallMillis(self.last))
+        (self.told.bytes > 0 && self.told.last < NEVER).then_some(WallMillis(self.told.last))
     }
 
     /// True when some of it has expired.
     #[must_use]
     pub fn have_begun(&self, wall: WallMillis) -> bool {
-        self.first <= wall.0
+        self.told.first <= wall.0
     }
 
     /// True when all of it has expired.
@@ -81,8 +75,8 @@ impl Expiries {
     /// Bytes of records that have expired, as samples tell.
     #[must_use]
     pub fn expired_bytes(&self, wall: WallMillis) -> u64 {
-        let expired = self.samples[..self.count].iter().filter(|at| **at <= wall.0).count() as u64;
-        self.bytes * expired / self.count.max(1) as u64
+        let expired = self.told.taken().iter().filter(|at| **at <= wall.0).count() as u64;
+        self.told.bytes * expired / u64::from(self.told.count).max(1)
     }
 }
 

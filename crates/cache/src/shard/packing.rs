@@ -6,6 +6,7 @@
 //! The room for the directory that closes a zone is kept free until it is written. A directory is written as soon as it fills a transfer,
 //! covers 16 MiB, or what it lists takes its share of the memory; and where nothing else fits.
 
+use super::buffer::Record;
 use super::open::LISTED_PAGES_MAX;
 use super::{Drive, Shard};
 use crate::format::directory::{Extent, Listed, class_of};
@@ -106,12 +107,9 @@ impl Shard {
         let life = self.life(drive, zone);
         let first = self.drives[drive].zones[zone.index()].end.max(1);
         let mut pages: Vec<(Frame, u64, u64)> = (0..packed.pages).map(|_| self.empty_page()).collect();
-        let mut listed: Vec<Vec<Listed>> = vec![Vec::new(); packed.pages];
         for (number, place) in &packed.records {
             let record = self.buffer.record(*number);
             let (front, value) = (record::encode_front(&record.key, &record.object), &record.object.value);
-            let class = class_of(front.len() + value.len());
-            listed[place.page].push(Listed { hash: record.hash, namespace: record.key.namespace(), class });
             let (mut page, origin) = (place.page, pages[place.page].1);
             let mut done = PageWriter::resume(&mut pages[page].0.data).begin(place.offset, &front, value);
             while done < value.len() {
@@ -120,12 +118,21 @@ impl Shard {
                 done += PageWriter::resume(&mut pages[page].0.data).go_on(&value[done..]);
             }
         }
-        let own = &mut self.drives[drive];
-        for (((mut frame, sequence, origin), records), page) in pages.into_iter().zip(listed).zip(first..) {
+        let (own, buffer) = (&mut self.drives[drive], &self.buffer);
+        let listed = |(number, _): &(u32, Place)| {
+            let Record { key, hash, object, .. } = buffer.record(*number);
+            let (bytes, _) = record::sizes(key, object);
+            Listed { hash: *hash, namespace: key.namespace(), class: class_of(bytes) }
+        };
+        let mut rest = &packed.records[..];
+        for (number, (mut frame, sequence, origin)) in pages.into_iter().enumerate() {
+            let begun;
+            (begun, rest) = rest.split_at(rest.partition_point(|(_, place)| place.page == number));
             own.zones[zone.index()].last = sequence;
             if let Some(listing) = own.open.listing_mut(zone) {
-                listing.add(sequence, records.into_iter());
+                listing.add(sequence, begun.iter().map(listed));
             }
+            let page = first + u32::try_from(number).expect("within a zone");
             Stamp { life, page, kind: Kind::Records, sequence, origin }.seal(&mut frame);
             frames.push_back(frame);
         }
@@ -161,7 +168,7 @@ impl Shard {
         if !closes && !is_long && listing.bytes() as u64 <= share {
             return false;
         }
-        let directory = listing.end_directory(&own.zones[zone.index()].expiries.tell(), closes);
+        let directory = listing.end_directory(own.zones[zone.index()].expiries.tell(), closes);
         self.counters.blocks_directory += directory.len() as u64;
         for (block, page) in directory.into_iter().zip(run..) {
             let (mut frame, sequence) = (self.take_frame(), self.next_sequence());
