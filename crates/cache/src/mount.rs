@@ -11,6 +11,7 @@ mod decide;
 mod directories;
 mod list;
 mod log;
+mod media;
 mod members;
 mod pages;
 mod quorum;
@@ -28,14 +29,15 @@ use crate::status::Recovery;
 use crate::volume::CacheVolume;
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
+use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use decide::Decision;
 pub use list::list;
+use media::Media;
 use members::Agreed;
-use scan::{DriveScan, scan_drive};
+use scan::{DriveScan, scan_drives};
 use std::fmt;
-use zone::device::{Command, Completion, Geometry, Op, Status, Token};
-use zone::drives::{DriveCommand, DriveSet};
+use zone::device::{Geometry, Op, Status, ZoneDescriptor, ZoneState};
+use zone::drives::DriveSet;
 
 /// More memory than an index takes that names every page.
 const MEMORY_UNBOUNDED: u64 = 1 << 40;
@@ -114,26 +116,6 @@ impl From<DrivesError> for MountError {
     }
 }
 
-fn geometries(drives: &DriveSet) -> Vec<Option<Geometry>> {
-    (0..drives.len()).map(|place| drives.geometry(DriveIndex::at(place)).copied()).collect()
-}
-
-/// Runs a command of a drive to its end.
-fn run(
-    drives: &mut DriveSet,
-    now: Instant,
-    place: usize,
-    zone: ZoneIndex,
-    op: Op,
-) -> Result<Completion, MountError> {
-    let command = Command { token: Token(0), zone, op };
-    let completion = drives.execute(now, DriveCommand { drive: DriveIndex::at(place), command });
-    match completion.status {
-        Status::Success => Ok(completion),
-        status => Err(MountError::Drive { place, status }),
-    }
-}
-
 /// Makes a cache on drives, all of which must be there. What they held is gone.
 ///
 /// # Errors
@@ -143,7 +125,8 @@ fn run(
 /// When there are not as many identities as drives.
 pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Result<(), MountError> {
     assert!(config.drives.len() == drives.len(), "one identity for each drive");
-    let geometries = geometries(drives);
+    let mut media = Media::new(drives, now);
+    let geometries = media.geometries();
     check_drives(&geometries)?;
     if let Some(place) = geometries.iter().position(Option::is_none) {
         return Err(MountError::Missing { place });
@@ -163,34 +146,32 @@ pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Resu
     };
     for (place, geometry) in geometries.iter().enumerate() {
         let zones = geometry.expect("seen above").zones;
-        reset_zones(drives, now, place, 0..zones)?;
+        reset_zones(&mut media, place, 0..zones)?;
     }
-    for place in 0..drives.len() {
+    for place in 0..geometries.len() {
         let mut frame = Frame::zeroed();
         superblock.encode(place, &mut frame.data);
         stamp_superblock(config.cache, place, ZoneIndex(0), 0, 1).seal(&mut frame);
-        run(drives, now, place, ZoneIndex(0), Op::Write { offset: 0, frames: vec![frame] })?;
-        run(drives, now, place, ZoneIndex(0), Op::Flush)?;
+        media.run(place, ZoneIndex(0), Op::Write { offset: 0, frames: vec![frame] })?;
+        media.run(place, ZoneIndex(0), Op::Flush)?;
     }
     Ok(())
 }
 
 /// Resets zones of a drive that are not empty.
-fn reset_zones(
-    drives: &mut DriveSet,
-    now: Instant,
-    place: usize,
-    zones: std::ops::Range<u32>,
-) -> Result<(), MountError> {
+fn reset_zones(media: &mut Media<'_>, place: usize, zones: std::ops::Range<u32>) -> Result<(), MountError> {
     let count = zones.end - zones.start;
-    let report = run(drives, now, place, ZoneIndex(zones.start), Op::Report { count })?.report;
-    for (zone, found) in zones.zip(report) {
-        use zone::device::ZoneState;
-        if !matches!(found.state, ZoneState::Empty | ZoneState::Offline) {
-            run(drives, now, place, ZoneIndex(zone), Op::Reset)?;
-        }
-    }
-    run(drives, now, place, ZoneIndex(0), Op::Flush)?;
+    let report = media.run(place, ZoneIndex(zones.start), Op::Report { count })?.report;
+    let is_written = |found: &ZoneDescriptor| !matches!(found.state, ZoneState::Empty | ZoneState::Offline);
+    let written = zones.zip(report).filter(|(_, found)| is_written(found)).map(|(zone, _)| ZoneIndex(zone));
+    let written: Vec<ZoneIndex> = written.collect();
+    let places = vec![place; written.len()];
+    let resets = media.side_by_side(&places, |job, seat| {
+        let zone = written[job];
+        async move { seat.ask(zone, Op::Reset).await }
+    });
+    resets.into_iter().collect::<Result<Vec<_>, _>>()?;
+    media.run(place, ZoneIndex(0), Op::Flush)?;
     Ok(())
 }
 
@@ -204,7 +185,9 @@ pub fn mount(
     wall: WallMillis,
     options: Options,
 ) -> Result<CacheVolume, MountError> {
-    let survey = Survey::of(&mut drives, now)?;
+    let mut media = Media::new(&mut drives, now);
+    let survey = Survey::of(&mut media)?;
+    let now = media.now();
     mount_as_found(survey, drives, now, (wall, options))
 }
 
@@ -214,8 +197,9 @@ pub fn mount(
 /// # Errors
 /// As [`mount`].
 pub fn mount_whole(mut drives: DriveSet, now: Instant, wall: WallMillis) -> Result<CacheVolume, MountError> {
-    let survey = Survey::of(&mut drives, now)?;
-    let options = survey.options();
+    let mut media = Media::new(&mut drives, now);
+    let survey = Survey::of(&mut media)?;
+    let (options, now) = (survey.options(), media.now());
     mount_as_found(survey, drives, now, (wall, options))
 }
 
@@ -225,11 +209,13 @@ fn mount_as_found(
     now: Instant,
     (wall, options): (WallMillis, Options),
 ) -> Result<CacheVolume, MountError> {
+    let mut media = Media::new(&mut drives, now);
     for place in &survey.agreed.torn {
-        run(&mut drives, now, *place, ZoneIndex(0), Op::Reset)?;
+        media.run(*place, ZoneIndex(0), Op::Reset)?;
     }
     let (recovered, recovery) = survey.recover(wall, options);
-    finish_leftovers(&mut drives, now, &recovered)?;
+    finish_leftovers(&mut media, &recovered)?;
+    let now = media.now();
     let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
     volume.make_ready(now, wall);
     Ok(volume)
@@ -245,24 +231,18 @@ struct Survey {
 
 impl Survey {
     /// Reads all drives.
-    fn of(drives: &mut DriveSet, now: Instant) -> Result<Survey, MountError> {
-        let geometries = geometries(drives);
+    fn of(media: &mut Media<'_>) -> Result<Survey, MountError> {
+        let geometries = media.geometries();
         check_drives(&geometries)?;
-        let agreed = members::agree(drives, now)?;
+        let agreed = members::agree(media)?;
         let mut recovery = Recovery::default();
-        let mut scans = Vec::new();
-        for (place, geometry) in geometries.iter().enumerate() {
-            let Some(geometry) = geometry else {
-                scans.push(None);
-                continue;
-            };
-            let mut scan = scan_drive(drives, now, place, geometry, agreed.order(false))?;
-            if !agreed.believed[place] {
+        let mut scans = scan_drives(media, &geometries, agreed.order(false))?;
+        for (scan, is_believed) in scans.iter_mut().zip(&agreed.believed) {
+            if let Some(scan) = scan.as_mut().filter(|_| !is_believed) {
                 // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
                 recovery.drives_emptied += 1;
                 scan.drop_data();
             }
-            scans.push(Some(scan));
         }
         Ok(Survey { geometries, agreed, scans, recovery })
     }
@@ -287,7 +267,7 @@ impl Survey {
 /// Ends zones that take no more although they could: a drive allows few that are neither empty nor full. The last block of
 /// a journal zone says that it is the last, for a zone that is finished ends in blocks that were never written, and one
 /// that is blank for another reason may have held entries.
-fn finish_leftovers(drives: &mut DriveSet, now: Instant, recovered: &Recovered) -> Result<(), MountError> {
+fn finish_leftovers(media: &mut Media<'_>, recovered: &Recovered) -> Result<(), MountError> {
     let serves = |drive: &Drive| drive.up && !drive.is_worn_out();
     for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| serves(drive)) {
         let open = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
@@ -298,9 +278,9 @@ fn finish_leftovers(drives: &mut DriveSet, now: Instant, recovered: &Recovered) 
             }
             if drive.journal.unclosed.contains(&zone) {
                 let frame = closing_block(&recovered.identity, recovered.wall, (place, zone, own));
-                run(drives, now, place, zone, Op::Write { offset: own.end, frames: vec![frame] })?;
+                media.run(place, zone, Op::Write { offset: own.end, frames: vec![frame] })?;
             }
-            run(drives, now, place, zone, Op::Finish)?;
+            media.run(place, zone, Op::Finish)?;
         }
     }
     Ok(())
@@ -417,17 +397,19 @@ pub struct Findings {
 /// # Errors
 /// As for mounting.
 pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError> {
-    let geometries = geometries(drives);
+    let mut media = Media::new(drives, now);
+    let mut geometries = media.geometries();
     check_drives(&geometries)?;
-    let agreed = members::agree(drives, now)?;
+    let agreed = members::agree(&mut media)?;
     let mut findings = Findings::default();
-    for (place, geometry) in geometries.iter().enumerate() {
-        let Some(geometry) = geometry.as_ref().filter(|_| agreed.believed[place]) else {
-            findings.absent.push(place);
-            continue;
-        };
-        let scan = scan_drive(drives, now, place, geometry, agreed.order(true))?;
-        scan.report(place, &mut findings);
+    for (geometry, is_believed) in geometries.iter_mut().zip(&agreed.believed) {
+        *geometry = geometry.filter(|_| *is_believed);
+    }
+    for (place, scan) in scan_drives(&mut media, &geometries, agreed.order(true))?.into_iter().enumerate() {
+        match scan {
+            Some(scan) => scan.report(place, &mut findings),
+            None => findings.absent.push(place),
+        }
     }
     Ok(findings)
 }

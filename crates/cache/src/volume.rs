@@ -17,11 +17,19 @@ pub struct CacheVolume {
     effects: Effects,
     completions: Vec<(DriveIndex, Completion)>,
     recovery: Recovery,
+    ready_at: Instant,
 }
 
 impl CacheVolume {
     pub(crate) fn new(shard: Shard, drives: DriveSet, recovery: Recovery) -> CacheVolume {
-        CacheVolume { shard, drives, effects: Effects::default(), completions: Vec::new(), recovery }
+        let (effects, completions) = (Effects::default(), Vec::new());
+        CacheVolume { shard, drives, effects, completions, recovery, ready_at: Instant(0) }
+    }
+
+    /// When the mount ended, of drives in virtual time.
+    #[must_use]
+    pub fn ready_at(&self) -> Instant {
+        self.ready_at
     }
 
     /// Turns until what recovery has to write and reset is on the media.
@@ -36,6 +44,7 @@ impl CacheVolume {
             }
         }
         assert!(replies.is_empty(), "nobody asked yet");
+        self.ready_at = now;
     }
 
     /// Judges whether a new drive may take a place now.

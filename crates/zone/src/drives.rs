@@ -178,6 +178,29 @@ impl DriveSet {
         self.drives.iter().enumerate().filter_map(event_of).min()
     }
 
+    /// Waits by polling until a command is answered, and returns when that is: for code that runs before service.
+    ///
+    /// # Panics
+    /// When nothing is under way.
+    pub fn await_answers(
+        &mut self,
+        mut now: Instant,
+        completions: &mut Vec<(DriveIndex, Completion)>,
+    ) -> Instant {
+        assert!(completions.is_empty(), "there are answers already");
+        assert!(self.in_flight.iter().any(|count| *count > 0), "no answer will ever come");
+        loop {
+            self.poll(now, completions);
+            if !completions.is_empty() {
+                return now;
+            }
+            match self.next_event() {
+                Some(next) => now = now.max(next),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
     /// Runs commands to completion, all at once; the answers are in the order of the commands.
     /// Tokens are assigned here. Waits by polling, so it is for code that runs before service.
     ///
@@ -218,13 +241,7 @@ impl DriveSet {
             if pending == 0 {
                 return;
             }
-            self.poll(now, &mut completions);
-            if completions.is_empty() {
-                match self.next_event() {
-                    Some(next) => now = now.max(next),
-                    None => std::hint::spin_loop(),
-                }
-            }
+            now = self.await_answers(now, &mut completions);
             for (_, completion) in completions.drain(..) {
                 pending -= 1;
                 take(usize::try_from(completion.token.0).expect("a token given above"), completion);

@@ -22,16 +22,16 @@ struct Tail {
 }
 
 /// Reads a zone by its directories; `None` when it has to be read page by page.
-pub fn by_directories(
-    reader: &mut Reader<'_>,
+pub async fn by_directories(
+    reader: &Reader,
     (blocks, secret): (&Blocks, &[u8; 16]),
     latest: &mut Latest,
 ) -> Option<DataScan> {
-    let Tail { last, frames } = find_last(reader, blocks, latest)?;
+    let Tail { last, frames } = find_last(reader, blocks, latest).await?;
     let mut scan = PageScan::new(blocks, secret);
     let mut next = 1;
     if let Some((at, directory)) = last {
-        let records = records_before(reader, blocks, at + 1, &directory)?;
+        let records = records_before(reader, blocks, at + 1, &directory).await?;
         scan = scan.behind(at, &directory, records);
         next = at + 1;
     }
@@ -42,7 +42,7 @@ pub fn by_directories(
 }
 
 /// Finds the last directory of a zone, backwards from its end.
-fn find_last(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> Option<Tail> {
+async fn find_last(reader: &Reader, blocks: &Blocks, latest: &mut Latest) -> Option<Tail> {
     let mut frames = VecDeque::new();
     // The last block of a zone that takes no more is the one that matters, as a rule.
     let mut count = if blocks.is_full { 1 } else { reader.transfer_max };
@@ -50,7 +50,7 @@ fn find_last(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> O
     while behind > 1 {
         let first = behind.saturating_sub(count).max(1);
         let kinds = if blocks.is_full { &[Kind::Directory] } else { KINDS };
-        let read = reader.read_as(first, behind - first, |page, frame| blocks.has(frame, page, kinds));
+        let read = reader.read_as(first, behind - first, |page, frame| blocks.has(frame, page, kinds)).await;
         for (page, frame) in (first..behind).zip(read).rev() {
             let frame = frame?;
             if blocks.is_full && frame.is_blank() {
@@ -77,8 +77,8 @@ fn directory_at(blocks: &Blocks, page: u32, frame: &Frame) -> Option<(Stamp, Dir
 }
 
 /// Records that directories list, up to one that ends before block `end`.
-fn records_before(
-    reader: &mut Reader<'_>,
+async fn records_before(
+    reader: &Reader,
     blocks: &Blocks,
     mut end: u32,
     last: &DirectoryBlock,
@@ -86,7 +86,7 @@ fn records_before(
     let mut directories = Vec::new();
     let mut first = last.run;
     loop {
-        let directory = read_directory(reader, blocks, first..end)?;
+        let directory = read_directory(reader, blocks, first..end).await?;
         let DirectoryBlock { covers, before, .. } = directory[0];
         directories.push(directory);
         if before == 0 {
@@ -99,8 +99,8 @@ fn records_before(
 }
 
 /// Reads the blocks of a directory; `None` unless they are one.
-fn read_directory(
-    reader: &mut Reader<'_>,
+async fn read_directory(
+    reader: &Reader,
     blocks: &Blocks,
     range: std::ops::Range<u32>,
 ) -> Option<Vec<DirectoryBlock>> {
@@ -108,7 +108,8 @@ fn read_directory(
     let mut offset = range.start;
     while offset < range.end {
         let count = reader.transfer_max.min(range.end - offset);
-        let read = reader.read_as(offset, count, |page, frame| blocks.has(frame, page, &[Kind::Directory]));
+        let is_one = |page, frame: &Frame| blocks.has(frame, page, &[Kind::Directory]);
+        let read = reader.read_as(offset, count, is_one).await;
         for (page, frame) in (offset..).zip(read) {
             let (_, block) = directory_at(blocks, page, &frame?)?;
             let first = directory.last().map_or(block.covers, DirectoryBlock::end);

@@ -1,15 +1,14 @@
 //! The superblock log of a drive: which records it holds.
 
-use super::{MountError, run};
+use super::MountError;
+use super::media::{Media, Seat};
 use crate::format::SUPERBLOCK_ZONES;
 use crate::format::stamp::{Kind, Stamp};
 use crate::format::superblock::Superblock;
 use crate::shard::LogPlace;
 use base::frame::Frame;
-use base::time::Instant;
-use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
-use zone::drives::DriveSet;
+use base::units::ZoneIndex;
+use zone::device::{Geometry, Op, Status, ZoneDescriptor, ZoneState};
 
 /// Records of a log that are looked at: so many, since a drive that missed more is told by the others' newest one.
 const RECORDS_KEPT: usize = 64;
@@ -52,10 +51,23 @@ impl Log {
     }
 }
 
-/// Reads the log of a drive.
-pub fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log, MountError> {
-    let capacity = drives.geometry(DriveIndex::at(place)).expect("the caller looked").zone_capacity_blocks;
-    let report = run(drives, now, place, ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES })?.report;
+/// Reads the logs of all drives side by side; `None` where one is missing.
+pub fn read_logs(media: &mut Media<'_>) -> Result<Vec<Option<Log>>, MountError> {
+    let geometries = media.geometries();
+    let places: Vec<usize> = (0..geometries.len()).filter(|place| geometries[*place].is_some()).collect();
+    let read = media.side_by_side(&places, |job, seat| {
+        let geometry = geometries[places[job]].as_ref().expect("it is there");
+        read_log(seat, geometry)
+    });
+    let mut logs: Vec<Option<Log>> = geometries.iter().map(|_| None).collect();
+    for (place, log) in places.into_iter().zip(read) {
+        logs[place] = Some(log?);
+    }
+    Ok(logs)
+}
+
+async fn read_log(seat: Seat, geometry: &Geometry) -> Result<Log, MountError> {
+    let report = seat.ask(ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES }).await?.report;
     let mut log = Log {
         records: Vec::new(),
         member: 0,
@@ -68,23 +80,23 @@ pub fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let end = match found.state {
             ZoneState::Empty => continue,
-            ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => capacity,
+            ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => geometry.zone_capacity_blocks,
             _ => found.write_pointer,
         };
         log.is_blank = false;
-        read_zone(drives, now, (place, zone, end), &mut log)?;
+        let reader = LogReader { seat: &seat, zone, transfer_max: geometry.transfer_blocks_max };
+        read_zone(&reader, end, &mut log).await?;
     }
     log.forget();
-    if log.records.is_empty() && !log.is_blank && holds_one_block(drives, now, place)? {
+    if log.records.is_empty() && !log.is_blank && holds_one_block(&seat, geometry).await? {
         log = Log { is_blank: true, is_torn: true, is_doubtful: false, has_gaps: false, ..log };
     }
     Ok(log)
 }
 
 /// True of a drive on which one block was written, the first, and no other: one that joined when the power failed.
-fn holds_one_block(drives: &mut DriveSet, now: Instant, place: usize) -> Result<bool, MountError> {
-    let count = drives.geometry(DriveIndex::at(place)).expect("the caller looked").zones;
-    let report = run(drives, now, place, ZoneIndex(0), Op::Report { count })?.report;
+async fn holds_one_block(seat: &Seat, geometry: &Geometry) -> Result<bool, MountError> {
+    let report = seat.ask(ZoneIndex(0), Op::Report { count: geometry.zones }).await?.report;
     let is_empty = |found: &ZoneDescriptor| matches!(found.state, ZoneState::Empty | ZoneState::Offline);
     let is_first = |found: &ZoneDescriptor| {
         !matches!(found.state, ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline)
@@ -93,53 +105,95 @@ fn holds_one_block(drives: &mut DriveSet, now: Instant, place: usize) -> Result<
     Ok(report.split_first().is_some_and(|(first, others)| is_first(first) && others.iter().all(is_empty)))
 }
 
-fn read_zone(
-    drives: &mut DriveSet,
-    now: Instant,
-    (place, zone, end): (usize, ZoneIndex, u32),
-    log: &mut Log,
-) -> Result<(), MountError> {
+async fn read_zone(reader: &LogReader<'_>, end: u32, log: &mut Log) -> Result<(), MountError> {
     let mut is_doubtful = false;
     // The generation of the record before, in this zone.
     let mut before = None;
-    for page in 0..end {
-        match read_surely(drives, now, (place, zone, page), before.filter(|_| page + 1 < end))? {
-            Found::Nothing => {}
-            Found::Damaged => (is_doubtful, log.has_gaps) = (true, true),
-            Found::Record(record, member) => {
-                (is_doubtful, before) = (false, Some(record.generation));
-                if log.newest().is_none_or(|best| best.generation <= record.generation) {
-                    log.member = member;
-                    log.place = LogPlace { zone, end };
+    let mut page = 0;
+    while page < end {
+        for first in reader.read(page, reader.transfer_max.min(end - page)).await? {
+            match reader.make_sure(page, first, before.filter(|_| page + 1 < end)).await? {
+                Found::Nothing => {}
+                Found::Damaged => (is_doubtful, log.has_gaps) = (true, true),
+                Found::Record(record, member) => {
+                    (is_doubtful, before) = (false, Some(record.generation));
+                    if log.newest().is_none_or(|best| best.generation <= record.generation) {
+                        log.member = member;
+                        log.place = LogPlace { zone: reader.zone, end };
+                    }
+                    log.learn(*record);
                 }
-                log.learn(*record);
             }
+            page += 1;
         }
     }
-    let is_current = log.place.zone == zone;
+    let is_current = log.place.zone == reader.zone;
     log.is_doubtful = is_doubtful && (is_current || before.is_none()) || log.is_doubtful && !is_current;
     Ok(())
 }
 
-/// Reads a record. A drive may answer with another block, or with a record of a former life of the zone: so the second
-/// answer is asked for when the record is not newer than the one before, and when none is before, or none behind it. Of
-/// two records the newer one is there, for generations only grow.
-fn read_surely(
-    drives: &mut DriveSet,
-    now: Instant,
-    at: (usize, ZoneIndex, u32),
-    before: Option<u64>,
-) -> Result<Found, MountError> {
-    let first = read_record(drives, now, at)?;
-    let generation_of = |found: &Found| match found {
-        Found::Record(record, _) => Some(record.generation),
-        Found::Nothing | Found::Damaged => None,
-    };
-    if before.is_some() && generation_of(&first) > before {
-        return Ok(first);
+/// Reader of a zone of a log.
+struct LogReader<'a> {
+    seat: &'a Seat,
+    zone: ZoneIndex,
+    transfer_max: u32,
+}
+
+impl LogReader<'_> {
+    /// What was answered for a record, unless a second answer is better. A drive may answer with another block, or with a
+    /// record of a former life of the zone: so the second answer is asked for when the record is not newer than the one
+    /// before, and when none is before, or none behind it. Of two records the newer one is there, for generations only grow.
+    async fn make_sure(&self, page: u32, first: Found, before: Option<u64>) -> Result<Found, MountError> {
+        let generation_of = |found: &Found| match found {
+            Found::Record(record, _) => Some(record.generation),
+            Found::Nothing | Found::Damaged => None,
+        };
+        if before.is_some() && generation_of(&first) > before {
+            return Ok(first);
+        }
+        let second = self.read_one(page).await?;
+        Ok(if generation_of(&first) > generation_of(&second) { first } else { second })
     }
-    let second = read_record(drives, now, at)?;
-    Ok(if generation_of(&first) > generation_of(&second) { first } else { second })
+
+    /// What blocks hold, from `page` on.
+    async fn read(&self, page: u32, count: u32) -> Result<Vec<Found>, MountError> {
+        if let Some(frames) = self.ask(page, count).await? {
+            return Ok((page..).zip(&frames).map(|(page, frame)| self.found(page, frame)).collect());
+        }
+        let mut found = Vec::new();
+        for page in page..page + count {
+            found.push(self.read_one(page).await?);
+        }
+        Ok(found)
+    }
+
+    async fn read_one(&self, page: u32) -> Result<Found, MountError> {
+        let frames = self.ask(page, 1).await?;
+        Ok(frames.map_or(Found::Damaged, |frames| self.found(page, &frames[0])))
+    }
+
+    /// Blocks from `offset` on; `None` when one of them cannot be read.
+    async fn ask(&self, offset: u32, count: u32) -> Result<Option<Vec<Frame>>, MountError> {
+        let frames = (0..count).map(|_| Frame::zeroed()).collect();
+        match self.seat.ask(self.zone, Op::Read { offset, frames }).await {
+            Ok(read) => Ok(Some(read.frames)),
+            Err(MountError::Drive { status: Status::UnrecoveredReadError, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn found(&self, page: u32, frame: &Frame) -> Found {
+        if frame.is_blank() {
+            return Found::Nothing;
+        }
+        let is_here = |stamp: &Stamp| {
+            stamp.kind == Kind::Superblock && stamp.life.zone == self.zone && stamp.page == page
+        };
+        let Some(stamp) = Stamp::read(frame).filter(is_here) else { return Found::Damaged };
+        let Some((record, member)) = Superblock::decode(&frame.data) else { return Found::Damaged };
+        let is_own = record.cache == stamp.life.cache && usize::from(stamp.life.member) == member;
+        if is_own { Found::Record(Box::new(record), member) } else { Found::Damaged }
+    }
 }
 
 /// What a block of a log holds.
@@ -147,27 +201,4 @@ enum Found {
     Nothing,
     Damaged,
     Record(Box<Superblock>, usize),
-}
-
-fn read_record(
-    drives: &mut DriveSet,
-    now: Instant,
-    (place, zone, page): (usize, ZoneIndex, u32),
-) -> Result<Found, MountError> {
-    let frames = vec![Frame::zeroed()];
-    let read = match run(drives, now, place, zone, Op::Read { offset: page, frames }) {
-        Ok(read) => read,
-        Err(MountError::Drive { status: Status::UnrecoveredReadError, .. }) => return Ok(Found::Damaged),
-        Err(error) => return Err(error),
-    };
-    let frame = &read.frames[0];
-    if frame.is_blank() {
-        return Ok(Found::Nothing);
-    }
-    let is_here =
-        |stamp: &Stamp| stamp.kind == Kind::Superblock && stamp.life.zone == zone && stamp.page == page;
-    let Some(stamp) = Stamp::read(frame).filter(is_here) else { return Ok(Found::Damaged) };
-    let Some((record, member)) = Superblock::decode(&frame.data) else { return Ok(Found::Damaged) };
-    let is_own = record.cache == stamp.life.cache && usize::from(stamp.life.member) == member;
-    Ok(if is_own { Found::Record(Box::new(record), member) } else { Found::Damaged })
 }

@@ -1,18 +1,17 @@
 //! Who is believed: the newest superblock that counts says so, if a majority of its members is there.
 
 use super::MountError;
-use super::log::{Log, read_log};
+use super::log::{Log, read_logs};
+use super::media::Media;
 use super::quorum::{Known, Rank};
 use super::scan::Order;
 use crate::format::NAMESPACES;
 use crate::format::superblock::{Member, Superblock};
 use crate::request::WallMillis;
 use crate::shard::LogPlace;
-use base::time::Instant;
-use base::units::{DriveIndex, ZoneIndex};
+use base::units::ZoneIndex;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
-use zone::drives::DriveSet;
 
 /// What the drives agree on.
 pub struct Agreed {
@@ -62,15 +61,12 @@ impl Agreed {
 }
 
 /// Reads all superblocks and decides who is believed.
-pub fn agree(drives: &mut DriveSet, now: Instant) -> Result<Agreed, MountError> {
-    let mut logs = Vec::new();
-    for place in 0..drives.len() {
-        let is_there = drives.geometry(DriveIndex::at(place)).is_some();
-        logs.push(if is_there { Some(read_log(drives, now, place)?) } else { None });
-    }
+pub fn agree(media: &mut Media<'_>) -> Result<Agreed, MountError> {
+    let mut logs = read_logs(media)?;
+    let drives = logs.len();
     // Records of before a drive was added know fewer places.
     for record in logs.iter_mut().flatten().flat_map(|log| &mut log.records) {
-        let places = record.members.len().max(drives.len());
+        let places = record.members.len().max(drives);
         record.members.resize(places, Member::nobody());
     }
     check_places(&logs)?;

@@ -152,15 +152,15 @@ impl<'a> PageScan<'a> {
 }
 
 /// Reads all pages of a zone; `None` when one of them cannot be judged.
-pub fn by_pages(
-    reader: &mut Reader<'_>,
+pub async fn by_pages(
+    reader: &Reader,
     (blocks, secret): (&Blocks, &[u8; 16]),
     latest: &mut Latest,
 ) -> Option<DataScan> {
     let mut scan = PageScan::new(blocks, secret);
     let mut offset = 1;
     while offset < blocks.end {
-        for (page, frame) in blocks.read(reader, (offset, scan.has_ended), KINDS) {
+        for (page, frame) in blocks.read(reader, (offset, scan.has_ended), KINDS).await {
             scan.take(page, &frame?, latest)?;
             offset = page + 1;
         }

@@ -1,9 +1,10 @@
 //! Reading a drive: what its zones hold.
 
 use super::directories::by_directories;
+use super::media::Media;
 use super::pages::{DataScan, by_pages};
 use super::reader::Reader;
-use super::{Findings, MountError, pages, run};
+use super::{Findings, MountError, pages};
 use crate::format::SUPERBLOCK_ZONES;
 use crate::format::directory::Listing;
 use crate::format::header::Role;
@@ -18,10 +19,8 @@ use crate::shard::{
 };
 use crate::share::Shares;
 use base::frame::Frame;
-use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
-use zone::drives::DriveSet;
 
 /// A record that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +111,8 @@ pub struct Latest {
 }
 
 impl Latest {
+    const NOTHING: Latest = Latest { wall: WallMillis(0), sequence: 0 };
+
     /// Something on the media knows these.
     pub fn knows(&mut self, wall: WallMillis, sequence: u64) {
         self.wall = self.wall.max(wall);
@@ -130,31 +131,45 @@ pub struct Order<'a> {
     pub is_check: bool,
 }
 
-/// Reads a drive of a cache.
-pub fn scan_drive(
-    drives: &mut DriveSet,
-    now: Instant,
-    place: usize,
-    geometry: &Geometry,
+/// Reads drives of a cache, all of their zones side by side; `None` where one is missing.
+pub fn scan_drives(
+    media: &mut Media<'_>,
+    geometries: &[Option<Geometry>],
     order: Order<'_>,
-) -> Result<DriveScan, MountError> {
-    let op = Op::Report { count: geometry.zones };
-    let report = run(drives, now, place, ZoneIndex(0), op)?.report;
-    let latest = Latest { wall: WallMillis(0), sequence: 0 };
-    let is_lost = |found: &&ZoneDescriptor| found.state == ZoneState::Offline;
-    let zones_lost = u32::try_from(report.iter().filter(is_lost).count()).expect("a u32 of zones");
-    let mut scan = DriveScan { zones: Vec::new(), latest, zones_lost };
-    for (zone, found) in (0..).map(ZoneIndex).zip(report) {
-        let transfer_max = geometry.transfer_blocks_max;
-        let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
-        let read = scan_zone(&mut reader, geometry, &found, order, &mut scan.latest);
-        scan.zones.push(read);
+) -> Result<Vec<Option<DriveScan>>, MountError> {
+    let mut zones = Vec::new();
+    let mut scans = Vec::new();
+    for (place, geometry) in geometries.iter().enumerate() {
+        let Some(geometry) = geometry else {
+            scans.push(None);
+            continue;
+        };
+        let op = Op::Report { count: geometry.zones };
+        let report = media.run(place, ZoneIndex(0), op)?.report;
+        let is_lost = |found: &&ZoneDescriptor| found.state == ZoneState::Offline;
+        let zones_lost = u32::try_from(report.iter().filter(is_lost).count()).expect("a u32 of zones");
+        scans.push(Some(DriveScan { zones: Vec::new(), latest: Latest::NOTHING, zones_lost }));
+        zones.extend((0..).map(ZoneIndex).zip(report).map(|(zone, found)| (place, zone, found, geometry)));
     }
-    Ok(scan)
+    let places: Vec<usize> = zones.iter().map(|(place, ..)| *place).collect();
+    let read = media.side_by_side(&places, |job, seat| {
+        let (_, zone, found, geometry) = &zones[job];
+        async move {
+            let reader = Reader { seat, zone: *zone, transfer_max: geometry.transfer_blocks_max };
+            let mut latest = Latest::NOTHING;
+            (scan_zone(&reader, geometry, found, order, &mut latest).await, latest)
+        }
+    });
+    for (place, (zone, latest)) in places.into_iter().zip(read) {
+        let scan = scans[place].as_mut().expect("its zones were read");
+        scan.zones.push(zone);
+        scan.latest.knows(latest.wall, latest.sequence);
+    }
+    Ok(scans)
 }
 
-fn scan_zone(
-    reader: &mut Reader<'_>,
+async fn scan_zone(
+    reader: &Reader,
     geometry: &Geometry,
     found: &ZoneDescriptor,
     order: Order<'_>,
@@ -179,8 +194,8 @@ fn scan_zone(
         scan.contents = Contents::Empty;
         return scan;
     }
-    let Some((life, header)) = reader.read_header(order.cache) else {
-        scan.contents = judge_headless(reader, end);
+    let Some((life, header)) = reader.read_header(order.cache).await else {
+        scan.contents = judge_headless(reader, end).await;
         return scan;
     };
     latest.knows(header.wall, life.birth);
@@ -188,22 +203,24 @@ fn scan_zone(
     let blocks = Blocks { life, end, is_full, capacity };
     match header.role {
         Role::Data if Stream::from_code(life.stream).is_none() => {}
-        Role::Data => scan.read_data(reader, &blocks, order, latest),
-        Role::Journal => scan.contents = scan_journal(reader, &blocks, header.shape, latest),
+        Role::Data => scan.read_data(reader, &blocks, order, latest).await,
+        Role::Journal => scan.contents = scan_journal(reader, &blocks, header.shape, latest).await,
     }
     scan
 }
 
 impl ZoneScan {
     /// Reads a zone of data, by its directories if that is possible.
-    fn read_data(&mut self, reader: &mut Reader<'_>, blocks: &Blocks, order: Order<'_>, latest: &mut Latest) {
-        let listed = by_directories(reader, (blocks, order.secret), latest);
+    async fn read_data(&mut self, reader: &Reader, blocks: &Blocks, order: Order<'_>, latest: &mut Latest) {
+        let listed = by_directories(reader, (blocks, order.secret), latest).await;
         let found = if order.is_check {
-            let read = by_pages(reader, (blocks, order.secret), latest);
+            let read = by_pages(reader, (blocks, order.secret), latest).await;
             self.is_listed_wrong = read.is_some() && listed.is_some() && listed != read;
             read
+        } else if listed.is_some() {
+            listed
         } else {
-            listed.or_else(|| by_pages(reader, (blocks, order.secret), latest))
+            by_pages(reader, (blocks, order.secret), latest).await
         };
         let Some(DataScan { records, expiries, listing, is_closed }) = found else { return };
         self.is_full |= is_closed;
@@ -212,19 +229,20 @@ impl ZoneScan {
 }
 
 /// A zone whose header cannot be read may have been a journal, unless the blocks behind say otherwise.
-fn judge_headless(reader: &mut Reader<'_>, end: u32) -> Contents {
+async fn judge_headless(reader: &Reader, end: u32) -> Contents {
     if end == 1 {
         // Nothing follows the header.
         return Contents::Unknown;
     }
-    let [head, behind] = [0, 1].map(|page| {
-        reader.settled(|reader| match reader.read(page, 1).pop().flatten() {
+    let settled = async |page| {
+        let look = async |reader: &Reader| match reader.read(page, 1).await.pop().flatten() {
             Some(frame) if frame.is_blank() => Found::Blank,
             Some(frame) => Stamp::read(&frame).map_or(Found::Damaged, |stamp| Found::Stamped(stamp.kind)),
             None => Found::Damaged,
-        })
-    });
-    match (head, behind) {
+        };
+        reader.settled(look).await
+    };
+    match (settled(0).await, settled(1).await) {
         (_, Some(Found::Stamped(Kind::Records | Kind::Directory))) => Contents::Unknown,
         // A journal block follows a header that was written.
         (Some(Found::Blank), Some(Found::Blank)) => Contents::Unknown,
@@ -268,9 +286,9 @@ impl Blocks {
     }
 
     /// Blocks of some kinds from `offset` on; a zone that was finished early ends in blocks that were never written.
-    pub fn read(
+    pub async fn read(
         &self,
-        reader: &mut Reader<'_>,
+        reader: &Reader,
         (offset, has_ended): (u32, bool),
         kinds: &[Kind],
     ) -> impl Iterator<Item = (u32, Option<Frame>)> + use<> {
@@ -279,16 +297,17 @@ impl Blocks {
             true => frame.is_blank(),
             false => self.has(frame, page, kinds),
         });
+        let frames = frames.await;
         (offset..).zip(frames)
     }
 }
 
-fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
+async fn scan_journal(reader: &Reader, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
     let (mut offset, mut has_ended, mut is_closed) = (1, false, false);
     while offset < blocks.end {
-        for (page, frame) in blocks.read(reader, (offset, has_ended), &[Kind::Journal]) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), &[Kind::Journal]).await {
             offset = page + 1;
             if blocks.is_full && frame.as_ref().is_some_and(Frame::is_blank) {
                 has_ended = true;
