@@ -9,6 +9,7 @@
 
 mod decide;
 mod directories;
+mod found;
 mod list;
 mod log;
 mod media;
@@ -363,7 +364,7 @@ fn recover(
         base += pages(geometry);
     }
     let Decision { index, entries } =
-        decide::decide(shape, &mut drives, scans, &agreed.newest.clears.below, recovery);
+        decide::decide(shape, &mut drives, &scans, &agreed.newest.clears.below, recovery);
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,

@@ -1,6 +1,7 @@
 //! What counts of all records that were found: journals decide, then sequences.
 
-use super::scan::{Contents, DriveScan, FoundRecord};
+use super::found::FoundRecord;
+use super::scan::{Contents, DriveScan};
 use crate::format::NAMESPACES;
 use crate::format::journal::Entry;
 use crate::hash::{Ident, KeyHash, Shape};
@@ -70,53 +71,67 @@ fn hides_of(scan: &DriveScan) -> Hides {
     hides
 }
 
+/// Bits of tags by which records are judged in parts, one after the other, so that candidates take room for one part only. What the index
+/// cannot tell apart has one tag.
+const PART_BITS: u32 = 3;
+
 /// Decides, for an index of a shape.
 pub fn decide(
     shape: Shape,
     drives: &mut [Drive],
-    scans: Vec<Option<DriveScan>>,
+    scans: &[Option<DriveScan>],
     cleared: &[u64; NAMESPACES],
     recovery: &mut Recovery,
 ) -> Decision {
+    let hides: Vec<Hides> =
+        scans.iter().map(|scan| scan.as_ref().map(hides_of).unwrap_or_default()).collect();
+    let mut decision = Decision { index: Index::new(shape), entries: Vec::new() };
+    recovery.records_found += scans.iter().flatten().map(DriveScan::records).sum::<u64>();
     let mut candidates = Vec::new();
-    let mut beside = Beside::default();
-    for (scan, drive) in scans.into_iter().zip(&*drives) {
-        let Some(scan) = scan else { continue };
-        let hides = hides_of(&scan);
-        for (zone, found) in (0..).zip(scan.zones) {
-            let Contents::Data(records) = found.contents else { continue };
-            recovery.records_found += records.len() as u64;
-            let first = drive.base + zone * drive.capacity;
-            for FoundRecord { hash, namespace, sequence, page } in records {
-                let is_hidden = hides.iter().any(|(shape, idents)| {
-                    let ident = shape.ident(hash);
-                    idents.get(ident.hash(), &ident).is_some_and(|entry| *entry > sequence)
-                });
-                let page = PageNumber(first + page);
-                if is_hidden || sequence < cleared[usize::from(namespace.0)] {
-                    recovery.records_hidden += 1;
-                    beside.note(page, shape.ident(hash));
-                } else {
-                    candidates.push(Candidate { hash, sequence, page, namespace });
+    let parts = 1 << shape.tag_bits().min(PART_BITS);
+    for part in 0..parts {
+        let mut beside = Beside::default();
+        for ((scan, drive), hides) in scans.iter().zip(&*drives).zip(&hides) {
+            for (zone, found) in (0..).zip(scan.iter().flat_map(|scan| &scan.zones)) {
+                let Contents::Data(records) = &found.contents else { continue };
+                let first = drive.base + zone * drive.capacity;
+                for found in records.iter().filter(|found| shape.tag(found.hash) % parts == part) {
+                    let FoundRecord { hash, namespace, sequence, page } = found;
+                    let page = PageNumber(first + page);
+                    if is_hidden(hides, hash, sequence) || sequence < cleared[usize::from(namespace.0)] {
+                        recovery.records_hidden += 1;
+                        beside.note(page, shape.ident(hash));
+                    } else {
+                        candidates.push(Candidate { hash, sequence, page, namespace });
+                    }
                 }
             }
         }
+        candidates.sort_unstable_by_key(|found| (found.hash, Reverse(found.sequence)));
+        place(&mut decision, (&mut candidates, &beside), drives, recovery);
+        candidates.clear();
     }
-    candidates.sort_unstable_by_key(|found| (found.hash, Reverse(found.sequence)));
-    place(shape, (candidates, beside), drives, recovery)
+    decision
+}
+
+fn is_hidden(hides: &Hides, hash: KeyHash, sequence: u64) -> bool {
+    hides.iter().any(|(shape, idents)| {
+        let ident = shape.ident(hash);
+        idents.get(ident.hash(), &ident).is_some_and(|entry| *entry > sequence)
+    })
 }
 
 /// Gives slots to the newest of each key. Older ones and what finds no slot are hidden, with what the index cannot tell
 /// from them. So is what lies beside a hidden record that the index cannot tell from it any more: its slot would lead to
 /// both. That happens when the index tells other keys apart than it did when the entry was written.
 fn place(
-    shape: Shape,
-    (mut found, beside): (Vec<Candidate>, Beside),
+    Decision { index, entries }: &mut Decision,
+    (found, beside): (&mut Vec<Candidate>, &Beside),
     drives: &mut [Drive],
     recovery: &mut Recovery,
-) -> Decision {
+) {
+    let shape = index.shape();
     let mut hidden: ChainMap<(usize, Ident), u64> = ChainMap::default();
-    let mut entries = Vec::new();
     let mut hide = |found: &Candidate| {
         let (drive, _, _) = locate(drives, found.page);
         // One above the record's: what the index cannot tell from it and is newer stays.
@@ -135,7 +150,6 @@ fn place(
         }
         is_newest
     });
-    let mut index = Index::new(shape);
     let mut placed = 0;
     for at in 0..found.len() {
         if at % GROUP == 0 {
@@ -161,5 +175,4 @@ fn place(
             drives[drive].zones[zone.index()].live[usize::from(namespace.0)] += 1;
         }
     }
-    Decision { index, entries }
 }

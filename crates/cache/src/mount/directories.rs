@@ -4,9 +4,10 @@
 //! was deleted between them. So a zone that takes no more is read in this way only when its last block closes it, and one that takes
 //! more page by page from its last directory on. Whatever is not as it should be leads to the pages.
 
+use super::found::{FoundRecord, FoundRecords};
 use super::pages::{DataScan, KINDS, PageScan};
 use super::reader::Reader;
-use super::scan::{Blocks, FoundRecord, Latest};
+use super::scan::{Blocks, Latest};
 use crate::format::directory::{DirectoryBlock, Listed};
 use crate::format::stamp::{Kind, Stamp};
 use crate::request::WallMillis;
@@ -82,7 +83,7 @@ async fn records_before(
     blocks: &Blocks,
     mut end: u32,
     last: &DirectoryBlock,
-) -> Option<Vec<FoundRecord>> {
+) -> Option<FoundRecords> {
     let mut directories = Vec::new();
     let mut first = last.run;
     loop {

@@ -1,7 +1,8 @@
 //! Zones of data, page by page: where directories are missing, behind the last one, and for a check.
 
+use super::found::{FoundRecord, FoundRecords};
 use super::reader::Reader;
-use super::scan::{Blocks, FoundRecord, Latest};
+use super::scan::{Blocks, Latest};
 use crate::format::directory::{DirectoryBlock, Listed, ListedPage, Listing, class_of};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -18,7 +19,7 @@ pub const KINDS: &[Kind] = &[Kind::Records, Kind::Directory];
 #[derive(Debug, PartialEq, Eq)]
 pub struct DataScan {
     /// Its records, in order.
-    pub records: Vec<FoundRecord>,
+    pub records: FoundRecords,
     /// When they expire.
     pub expiries: Expiries,
     /// What its next directory has to list, where it takes more pages.
@@ -45,7 +46,7 @@ struct Uncovered {
 pub struct PageScan<'a> {
     blocks: &'a Blocks,
     secret: &'a [u8; 16],
-    records: Vec<FoundRecord>,
+    records: FoundRecords,
     expiries: Expiries,
     partial: Option<Partial>,
     uncovered: Uncovered,
@@ -58,13 +59,13 @@ impl<'a> PageScan<'a> {
     /// From the first page on.
     pub fn new(blocks: &'a Blocks, secret: &'a [u8; 16]) -> PageScan<'a> {
         let uncovered = Uncovered { covers: 1, before: 0, pages: Vec::new() };
-        let (records, expiries) = (Vec::new(), Expiries::new(blocks.zone_bytes()));
+        let (records, expiries) = (FoundRecords::default(), Expiries::new(blocks.zone_bytes()));
         let (partial, has_ended, is_closed) = (None, false, false);
         PageScan { blocks, secret, records, expiries, partial, uncovered, has_ended, is_closed }
     }
 
     /// Behind a directory whose last block is `at`: what it and those before it list is known.
-    pub fn behind(self, at: u32, directory: &DirectoryBlock, records: Vec<FoundRecord>) -> PageScan<'a> {
+    pub fn behind(self, at: u32, directory: &DirectoryBlock, records: FoundRecords) -> PageScan<'a> {
         let uncovered = Uncovered { covers: at + 1, before: at + 1 - directory.run, pages: Vec::new() };
         let expiries = Expiries::told(self.blocks.zone_bytes(), &directory.expiries);
         PageScan { records, expiries, uncovered, is_closed: directory.closes, ..self }

@@ -1,6 +1,7 @@
 //! Reading a drive: what its zones hold.
 
 use super::directories::by_directories;
+use super::found::FoundRecords;
 use super::media::Media;
 use super::pages::{DataScan, by_pages};
 use super::reader::Reader;
@@ -10,9 +11,9 @@ use crate::format::directory::Listing;
 use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
 use crate::format::stamp::{Kind, Life, Stamp};
-use crate::hash::{KeyHash, Shape};
+use crate::hash::Shape;
 use crate::policy::Stream;
-use crate::request::{Namespace, WallMillis};
+use crate::request::WallMillis;
 use crate::shard::{
     Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Needed, OpenZone, OpenZones, Zone,
     ZoneUse, Zones,
@@ -21,19 +22,6 @@ use crate::share::Shares;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
-
-/// A record that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundRecord {
-    /// Hash of its key.
-    pub hash: KeyHash,
-    /// Namespace of its key.
-    pub namespace: Namespace,
-    /// Sequence of its page.
-    pub sequence: u64,
-    /// Page within the zone.
-    pub page: u32,
-}
 
 /// What a zone holds.
 #[derive(Debug)]
@@ -47,7 +35,7 @@ pub enum Contents {
     /// As unknown, and perhaps a journal.
     LostJournal,
     /// Records.
-    Data(Vec<FoundRecord>),
+    Data(FoundRecords),
     /// Entries in terms of this shape.
     Journal {
         /// What the index told apart.
@@ -86,7 +74,7 @@ impl ZoneScan {
     /// Highest sequence of its records.
     fn last_record(&self) -> u64 {
         let Contents::Data(records) = &self.contents else { return 0 };
-        records.iter().map(|record| record.sequence).max().unwrap_or(0)
+        records.last_sequence()
     }
 }
 
