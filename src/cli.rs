@@ -3,6 +3,7 @@
 use crate::cache::options::CacheCommand;
 use crate::characterise::Characterise;
 use crate::contest::Contest;
+use crate::create::SPARE_PERCENT;
 use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
@@ -24,7 +25,7 @@ use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lab::array_run::{Identity, Pattern};
+use lab::array_run::Pattern;
 use lab::experiment::scheme;
 use server::{CORES_MAX, Listen};
 use std::net::SocketAddr;
@@ -680,20 +681,26 @@ pub struct ArrayRun {
     #[arg(long, default_value = "zn540-4tb")]
     pub profile: String,
     /// Place of the metadata of blocks: metadata, in-band (as for drives that keep none)
-    #[arg(long, default_value = "metadata", value_parser = parse_identity)]
-    pub identity: Identity,
+    #[arg(long, default_value = "metadata", value_parser = ["metadata", "in-band"])]
+    pub identity: String,
+    /// Memory for identities in-band of each drive [default: 64MiB]; 4KiB shows reads from a cold cache
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub identity_cache: Option<u64>,
     /// RAID level
     #[arg(long, default_value = "raid5", value_parser = parse_level)]
     pub level: LevelChoice,
     /// Drives [default: 4, or those of K+M]
     #[arg(long)]
     pub drives: Option<usize>,
-    /// Chunk size
-    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
-    pub chunk: u64,
-    /// Stripes of a group under Zone Append; 1 uses Zone Write
-    #[arg(long, default_value_t = 256)]
-    pub group: u32,
+    /// Placement of stripes: adaptive, as in arrays that are made; zapraid or zone-write-only
+    #[arg(long, default_value = "adaptive", value_parser = parse_scheme)]
+    pub scheme: scheme::Scheme,
+    /// Chunk size of the other schemes [default: 4k]
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub chunk: Option<u64>,
+    /// Space beyond what the volume needs, in percent of it
+    #[arg(long, default_value_t = SPARE_PERCENT, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(..=1000))]
+    pub spare: u64,
     /// Size of the volume
     #[arg(long, default_value = "256MiB", value_parser = parse_size, value_name = "BYTES")]
     pub size: u64,
@@ -802,14 +809,6 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 
 /// More than any drive takes.
 pub const RATE_MIB_MAX: u64 = 1 << 20;
-
-fn parse_identity(text: &str) -> Result<Identity, String> {
-    match text {
-        "metadata" => Ok(Identity::Metadata),
-        "in-band" => Ok(Identity::InBand),
-        _ => Err(format!("`{text}`: use metadata or in-band")),
-    }
-}
 
 fn parse_pattern(text: &str) -> Result<Pattern, String> {
     match text {

@@ -32,7 +32,7 @@ const SEGMENTS_WANTED: u64 = 48;
 const CAPACITY_BLOCKS: (u64, u64) = (256, 275_712);
 /// Space beyond the least that works (10 % over-provisioning): the collector moves about a third of
 /// what it would have to move without. On a disk, emulated drives take room only for what is written.
-const SPARE_PERCENT: u64 = 16;
+pub const SPARE_PERCENT: u64 = 16;
 /// More zones than any drive we know; beyond, the zones are too small for the volume.
 const ZONES_MAX: u32 = 1 << 17;
 /// C and G of the ZapRAID paper: what is validated before the engine chooses its segments.

@@ -2,11 +2,13 @@
 
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
+use crate::exit::Exit;
 use crate::experiment;
 use crate::{contest, explain, export_compare, lab_cache, md_cost, md_speed};
 use anyhow::{Context, Result};
-use base::units::human_bytes;
+use base::units::{BLOCK_BYTES_U64, human_bytes};
 use drive::timing::Profile;
+use lab::experiment::scheme::Scheme;
 use lab::{array_run, memory_run, mount_run, nbd_compare, null_write, rebuild_run};
 use std::process::ExitCode;
 
@@ -116,19 +118,31 @@ fn mount_run(options: &MountRun) -> Result<()> {
 
 fn array_run(options: &ArrayRun) -> Result<()> {
     let (level, drives) = options.level.over(options.drives, DRIVES)?;
+    let cache_bytes = options.identity_cache.unwrap_or(array_run::IDENTITY_CACHE_BYTES);
+    let identity = match options.identity.as_str() {
+        "in-band" => array_run::Identity::InBand { cache_bytes },
+        _ if options.identity_cache.is_some() => {
+            return Err(Exit::Usage.error("--identity-cache is for --identity in-band"));
+        }
+        _ => array_run::Identity::Metadata,
+    };
+    if options.scheme == Scheme::Adaptive && options.chunk.is_some() {
+        return Err(Exit::Usage.error("--chunk is for --scheme zapraid or zone-write-only: adaptive chooses"));
+    }
     let report = array_run::run(&array_run::ArrayRun {
         profile: Profile::load(&options.profile)?,
         level,
         drives,
-        chunk_bytes: options.chunk,
-        group_stripes: options.group,
+        scheme: options.scheme,
+        chunk_bytes: options.chunk.unwrap_or(BLOCK_BYTES_U64),
         size_bytes: options.size,
+        spare_percent: options.spare,
         pattern: options.rw,
         block_bytes: options.bs,
         queue_depth: options.iodepth,
         seconds: options.seconds,
         seed: options.seed,
-        identity: options.identity,
+        identity,
     })?;
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -138,6 +152,9 @@ fn array_run(options: &ArrayRun) -> Result<()> {
     match report.write_amplification {
         Some(amplification) => println!("write amplification {amplification:.2}"),
         None => println!("nothing written"),
+    }
+    if let Some(bytes) = report.drive_bytes_per_user_byte {
+        println!("{bytes:.3} bytes written to drives for each byte of clients, parity included");
     }
     Ok(())
 }

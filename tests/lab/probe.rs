@@ -186,6 +186,24 @@ fn the_array_runs_in_virtual_time() {
     assert!(report["kiops"].as_f64().unwrap() > 10.0, "{report}");
 }
 
+/// Identities among the data cost writes of their own, and what a scheme or a kind of drive has no use for is refused.
+#[test]
+fn identities_among_the_data_are_written_too() {
+    let written = |identity: &str| {
+        let ran = ran(&format!("lab array --size 32MiB --seconds 0.02 --json --identity {identity}"));
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        report["drive_bytes_per_user_byte"].as_f64().unwrap()
+    };
+    let (beside, among) = (written("metadata"), written("in-band"));
+    // A block and its share of parity at least; a record for each block at most.
+    assert!(beside > 4.0 / 3.0 && among > beside * 1.01 && among < beside * 2.5, "{beside} {among}");
+    for useless in ["--chunk 16k", "--identity-cache 4k"] {
+        let refused = ran(&format!("lab array --size 32MiB --seconds 0.02 {useless}"));
+        assert_eq!(refused.code(), Some(2), "{refused}");
+    }
+}
+
 /// An array whose drives take the time of a profile is served like any other.
 #[test]
 fn a_profile_slows_drives_and_changes_nothing_else() {

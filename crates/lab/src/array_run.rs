@@ -1,12 +1,15 @@
 //! The whole array on modelled drives, in virtual time: the engine is the one that is served, the clock
 //! jumps from event to event, and a run is a function of code, options and seed.
 
+use crate::experiment::scheme::{GROUP_STRIPES, Scheme};
 use crate::precise::precise_u64;
 use crate::sizing;
 use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
 use array::engine::Engine;
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
+use array::log::policy::adaptive::{DriveTraits, Policy};
+use array::log::policy::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
@@ -20,7 +23,9 @@ use drive::timing::{ModelOptions, Profile};
 use drive::units::CACHED_UNITS;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use zone::device::{Command, Geometry, ZonedDevice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zone::device::{Command, Completion, Geometry, Op, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::stripe::Level;
 
@@ -58,12 +63,14 @@ pub struct ArrayRun {
     pub level: Level,
     /// Drives.
     pub drives: usize,
-    /// Bytes of each chunk.
+    /// How stripes are placed: adaptive, as arrays that are made are, or one of the fixed schemes of the log.
+    pub scheme: Scheme,
+    /// Bytes of each chunk of a fixed scheme.
     pub chunk_bytes: u64,
-    /// Stripes of a group; 1 uses Zone Write.
-    pub group_stripes: u32,
     /// Size of the volume.
     pub size_bytes: u64,
+    /// Space beyond what the volume needs, in percent of it.
+    pub spare_percent: u64,
     /// Access pattern of clients.
     pub pattern: Pattern,
     /// Bytes of each request.
@@ -78,13 +85,19 @@ pub struct ArrayRun {
     pub identity: Identity,
 }
 
+/// Memory for identities of each drive, where a drive of its own keeps them, in bytes.
+pub const IDENTITY_CACHE_BYTES: u64 = CACHED_UNITS as u64 * BLOCK_BYTES_U64;
+
 /// Place of the metadata of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The drives keep metadata with their blocks.
     Metadata,
     /// They keep none; it lies among the data (ADR 64).
-    InBand,
+    InBand {
+        /// Memory for them of each drive, in bytes.
+        cache_bytes: u64,
+    },
 }
 
 /// Results of a run.
@@ -97,6 +110,8 @@ pub struct ArrayRunReport {
     pub figures: Figures,
     /// Blocks written to drives per block written by clients, parity not counted, filling included.
     pub write_amplification: Option<f64>,
+    /// Bytes of blocks written to drives while it was measured, for each byte that clients wrote: parity and identities in-band included.
+    pub drive_bytes_per_user_byte: Option<f64>,
 }
 
 /// Runs.
@@ -108,16 +123,20 @@ pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
     if options.pattern != Pattern::Write {
         clients.fill()?;
     }
+    let written_before = clients.written_bytes();
     let measured = clients.measure()?;
+    let written = clients.written_bytes() - written_before;
     ensure!(
         !measured.latencies_us.is_empty(),
         "no request was answered within --seconds {}: give more",
         options.seconds
     );
+    let writes = matches!(options.pattern, Pattern::RandWrite | Pattern::Write);
     Ok(ArrayRunReport {
         profile: options.profile.name().to_owned(),
-        figures: measured.figures(),
         write_amplification: clients.volume.engine.counters().write_amplification(),
+        drive_bytes_per_user_byte: writes.then(|| precise_u64(written) / precise_u64(measured.bytes)),
+        figures: measured.figures(),
     })
 }
 
@@ -125,6 +144,8 @@ pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
 struct Clients<'a> {
     options: &'a ArrayRun,
     volume: LogVolume,
+    /// Bytes written to each drive.
+    written: Vec<Arc<AtomicU64>>,
     now: Instant,
     random: Random,
     next_id: u64,
@@ -163,26 +184,22 @@ impl<'a> Clients<'a> {
         let members: Vec<[u8; 16]> =
             (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(u8::MAX); 16]).collect();
         let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
+        let mut written = Vec::new();
         for (uuid, seed) in members.iter().zip(options.seed..) {
-            let model = ModelOptions { seed, ..ModelOptions::default() };
-            devices.push(Some(match options.identity {
-                Identity::Metadata => {
-                    let drive = EmulatedDrive::on_heap(config.geometry, *uuid)?;
-                    Box::new(TimedDrive::new(drive, &options.profile, model))
-                }
-                Identity::InBand => {
-                    let zones = config.geometry.zones + JOURNAL_ZONES;
-                    let geometry = Geometry { zones, ..geometry_of(options) };
-                    let drive = EmulatedDrive::on_heap(geometry, *uuid)?;
-                    Box::new(in_band(TimedDrive::new(drive, &options.profile, model), *uuid)?)
-                }
-            }));
+            let (device, bytes) = device_of(options, config.geometry, (*uuid, seed))?;
+            devices.push(Some(device));
+            written.push(bytes);
         }
         let mut drives = DriveSet::new(devices);
         format(&mut drives, &config, &members)?;
         // Drives in virtual time have been busy until some instant; mounting waits for them from there.
         let now = Instant(1_000_000_000);
-        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), now)?;
+        let (policy, gc) = match options.scheme {
+            Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
+            _ => (Policy::Fixed, GcPolicy::Greedy),
+        };
+        let tuning = Tuning { policy, gc, ..Tuning::default() };
+        let (shard, drives, _) = mount(drives.into_inner(), tuning, now)?;
         let frames = u64::from(options.queue_depth).saturating_mul(options.block_bytes / BLOCK_BYTES_U64);
         let frames_max = shard.client_frames_available() as u64;
         ensure!(
@@ -195,6 +212,7 @@ impl<'a> Clients<'a> {
         Ok(Clients {
             options,
             volume: LogVolume::new(shard, drives),
+            written,
             now: Instant(2_000_000_000),
             random: Random::from_seed(options.seed),
             next_id: 0,
@@ -202,6 +220,10 @@ impl<'a> Clients<'a> {
             submitted: BTreeMap::new(),
             replies: Vec::new(),
         })
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.written.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
     fn blocks_per_request(&self) -> u64 {
@@ -310,10 +332,34 @@ fn geometry_of(options: &ArrayRun) -> Geometry {
     }
 }
 
+/// A drive of the array, and how many bytes are written to it.
+fn device_of(
+    options: &ArrayRun,
+    geometry: Geometry,
+    (uuid, seed): ([u8; 16], u64),
+) -> Result<(Box<dyn ZonedDevice>, Arc<AtomicU64>)> {
+    let bytes = Arc::default();
+    let counted = |geometry| -> Result<CountedDrive> {
+        let model = ModelOptions { seed, ..ModelOptions::default() };
+        let drive = TimedDrive::new(EmulatedDrive::on_heap(geometry, uuid)?, &options.profile, model);
+        Ok(CountedDrive { drive, bytes: Arc::clone(&bytes) })
+    };
+    let device: Box<dyn ZonedDevice> = match options.identity {
+        Identity::Metadata => Box::new(counted(geometry)?),
+        Identity::InBand { cache_bytes } => {
+            let units = usize::try_from(cache_bytes / BLOCK_BYTES_U64)?;
+            ensure!(units > 0, "--identity-cache {cache_bytes}: give at least {BLOCK_BYTES_U64}");
+            let zones = geometry.zones + JOURNAL_ZONES;
+            Box::new(in_band(counted(Geometry { zones, ..geometry_of(options) })?, uuid, units)?)
+        }
+    };
+    Ok((device, bytes))
+}
+
 /// A drive with identities in-band over one whose metadata nobody looks at.
-fn in_band(mut device: TimedDrive, uuid: [u8; 16]) -> Result<InbandDrive<TimedDrive>> {
+fn in_band(mut device: CountedDrive, uuid: [u8; 16], units: usize) -> Result<InbandDrive<CountedDrive>> {
     let mut now = Instant(1);
-    let mut carry_out = |device: &mut TimedDrive, command: Command| {
+    let mut carry_out = |device: &mut CountedDrive, command: Command| {
         device.submit(now, command);
         let mut completions = Vec::new();
         while completions.is_empty() {
@@ -323,26 +369,59 @@ fn in_band(mut device: TimedDrive, uuid: [u8; 16]) -> Result<InbandDrive<TimedDr
         completions.pop()
     };
     inband::format(&mut device, uuid, &mut carry_out)?;
-    Ok(inband::open(device, CACHED_UNITS, &mut carry_out)?)
+    Ok(inband::open(device, units, &mut carry_out)?)
 }
 
-/// An array of scaled-down zones, as many as the volume needs.
+/// A drive whose written blocks are counted.
+struct CountedDrive {
+    drive: TimedDrive,
+    bytes: Arc<AtomicU64>,
+}
+
+impl ZonedDevice for CountedDrive {
+    fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        if let Op::Write { frames, .. } | Op::Append { frames } = &command.op {
+            self.bytes.fetch_add(frames.len() as u64 * BLOCK_BYTES_U64, Ordering::Relaxed);
+        }
+        self.drive.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.drive.poll(now, completions);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.drive.next_event()
+    }
+}
+
+/// An array of scaled-down zones, as many as the volume needs and the spare space.
 fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
     let device = geometry_of(options);
     let geometry = match options.identity {
         Identity::Metadata => device,
-        Identity::InBand => Layout::of(&device)?.geometry(&device),
+        Identity::InBand { .. } => Layout::of(&device)?.geometry(&device),
     };
     let geometry = Geometry { zones: 0, ..geometry };
+    let is_adaptive = options.scheme == Scheme::Adaptive;
+    let chunk_bytes = if is_adaptive { BLOCK_BYTES_U64 } else { options.chunk_bytes };
     let config = ArrayConfig {
         array: *b"virtual array 01",
         level: options.level,
         members: options.drives,
-        chunk_blocks: u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64)?,
-        group_stripes: options.group_stripes,
+        chunk_blocks: u32::try_from(chunk_bytes / BLOCK_BYTES_U64)?,
+        group_stripes: if options.scheme == Scheme::ZapRaid { GROUP_STRIPES } else { 1 },
         open: OpenSegments::default(),
         volume_blocks: 0,
         geometry,
     };
-    Ok(sizing::fit_volume(config, options.size_bytes / BLOCK_BYTES_U64)?)
+    let volume_blocks = options.size_bytes / BLOCK_BYTES_U64;
+    let wanted = volume_blocks + volume_blocks * options.spare_percent / 100;
+    let config = sizing::fit_zones(config, volume_blocks, |config| config.volume_blocks_max() >= wanted)?;
+    let traits = DriveTraits { has_write_buffer: options.profile.has_write_buffer() };
+    Ok(if is_adaptive { config.adaptive(traits) } else { config })
 }
