@@ -1,4 +1,4 @@
-//! `zoneweave lab cache policies`: policies of the cache beside models, on a trace.
+//! `zoneweave lab cache`: policies of the cache beside models, on a trace, and cells in virtual time.
 
 use crate::support::run::{Finished, SOON, run_for};
 use crate::support::scratch::Scratch;
@@ -61,4 +61,26 @@ fn traces_that_cannot_be_read_are_refused() {
     let ran = policies(&trace, "lines");
     assert_eq!(ran.code(), Some(2), "{ran}");
     assert!(ran.stderr.contains("adaptsize, twitter"), "{ran}");
+}
+
+#[test]
+fn a_cell_in_virtual_time_prints_the_same_bytes_and_judges_its_bars() {
+    let cell = |arguments: &[&str]| {
+        let mut command = zoneweave();
+        run_for(SOON, command.args(["lab", "cache", "invalidate", "--scale", "0.05"]).args(arguments))
+    };
+    let (ran, again) = (cell(&["--json"]), cell(&["--json"]));
+    assert_eq!(ran.stdout, again.stdout, "the same bytes");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let bars = report["bars"].as_array().unwrap();
+    let is_met = |bar: &Value| {
+        let [value, most] = [&bar["value"], &bar["bound"]["at_most"]].map(|number| number.as_f64().unwrap());
+        assert_eq!(bar["met"], value <= most, "{bar}");
+        value <= most
+    };
+    assert_eq!(bars.len(), 4, "{report}");
+    assert_eq!(ran.code(), Some(i32::from(!bars.iter().all(is_met))), "{ran}");
+    let text = cell(&["--seed", "1"]);
+    assert!(text.stdout.contains("over_p50") && text.stdout.contains("at most 15: "), "{text}");
+    assert_eq!(cell(&["--scale", "9"]).code(), Some(2));
 }

@@ -16,5 +16,6 @@ pub mod replay;
 pub mod rig;
 pub mod score;
 pub mod tenants;
+pub mod timed;
 pub mod trace;
 pub mod ttl;

@@ -1,0 +1,87 @@
+//! Cells at small scales: what they say follows from seed and scale, and bounds that no drive can pass hold.
+
+use super::report::{Bar, Bound};
+use super::*;
+
+fn small(cell: Cell, scale: f64) -> Report {
+    cell.run(&Run { seed: 7, scale }).unwrap()
+}
+
+#[test]
+fn what_is_no_number_reaches_no_bar() {
+    let bar = |value, bound| Bar { name: String::new(), value, bound, unit: "" };
+    assert!(bar(1.0, Bound::AtMost(1.0)).is_met() && bar(1.0, Bound::AtLeast(1.0)).is_met());
+    assert!(!bar(1.1, Bound::AtMost(1.0)).is_met() && !bar(0.9, Bound::AtLeast(1.0)).is_met());
+    assert!(!bar(f64::NAN, Bound::AtMost(1.0)).is_met() && !bar(f64::NAN, Bound::AtLeast(1.0)).is_met());
+}
+
+#[test]
+fn a_cell_repeats_to_the_bit_and_another_seed_differs() {
+    let json = |seed| Cell::Table1.run(&Run { seed, scale: 0.1 }).unwrap().to_json().to_string();
+    assert_eq!(json(7), json(7));
+    let rows = |seed| Cell::Table1.run(&Run { seed, scale: 0.1 }).unwrap().rows;
+    assert_ne!(rows(7), rows(8));
+}
+
+#[test]
+fn stores_are_bounded_by_what_the_drive_takes() {
+    let report = small(Cell::Table1, 0.1);
+    for name in ["zn540-1tb", "zn540-4tb"] {
+        for gigabytes in [450, 600, 750] {
+            let of = |column| report.value(&format!("{name}, {gigabytes} GB"), column).unwrap();
+            assert!((0.3..=1.02).contains(&of("share")), "{report}");
+            assert!((0.5..1.0).contains(&of("hits")), "{report}");
+            // 100 KB of a hit are two reads, so the slowest takes longer than the fastest write.
+            assert!(of("get_p99") > 0.1 && of("p50") <= of("p99"), "{report}");
+        }
+    }
+}
+
+#[test]
+fn zones_go_beside_gets_only_where_there_is_no_room() {
+    let report = small(Cell::EvictionTail, 0.05);
+    for name in ["zn540-1tb", "zn540-4tb"] {
+        let of = |phase: &str, column| report.value(&format!("{name}, {phase}"), column).unwrap();
+        assert_eq!(of("with room", "evicted"), 0.0, "{report}");
+        assert!(of("evicting", "evicted") >= 3.0 && of("evicting", "reinserted") > 100.0, "{report}");
+        assert!(
+            of("evicting by fifo", "evicted") >= 3.0 && of("evicting by fifo", "reinserted") == 0.0,
+            "{report}"
+        );
+        // A write of a tag mate forgets one in some hundreds.
+        assert!(of("with room", "hits") > 0.99, "{report}");
+        // A hit reads flash: the drive senses for 45 us at least.
+        assert!(of("with room", "p50") > 45.0 && of("evicting", "p50") > 45.0, "{report}");
+    }
+}
+
+#[test]
+fn what_hides_waits_for_the_journal_and_nothing_else_does() {
+    let report = small(Cell::Invalidate, 0.1);
+    let of = |setting: &str, column| report.value(&format!("zn540-1tb, {setting}"), column);
+    assert_eq!((of("1 in flight, 0 %", "over_p50"), of("1 in flight, 0 %", "journal")), (None, Some(0.0)));
+    assert_eq!(of("1 in flight, 50 %", "new_p50"), Some(0.0), "{report}");
+    // A block of 4 KiB takes 11 us, and a removal looks for its object first.
+    assert!(of("1 in flight, 100 %", "over_p50").unwrap() > 11.0, "{report}");
+    assert!(of("1 in flight, 100 %", "remove_p50").unwrap() > 60.0, "{report}");
+    // A lone change has a block for itself; the header of a zone comes on top.
+    let [lone, many] = [1, 64].map(|count| of(&format!("{count} in flight, 100 %"), "entries").unwrap());
+    assert!((0.9..=1.0).contains(&lone) && many > 4.0, "{report}");
+    assert!(of("1 in flight, 100 %", "journal").unwrap() >= 4096.0, "{report}");
+}
+
+#[test]
+fn objects_are_in_memory_alone_until_their_pages_are_written() {
+    let report = small(Cell::Batch, 0.05);
+    let of = |setting: &str, column| report.value(&format!("zn540-1tb, {setting}"), column).unwrap();
+    // Nobody else fills the page of a lone client that waits: it leaves after 10 ms.
+    assert!(
+        (10_000.0..10_200.0).contains(&of("media, 1", "store_p50").max(of("media, 1", "media_p50"))),
+        "{report}"
+    );
+    assert_eq!(of("memory, 1", "store_p50"), 0.0, "{report}");
+    assert!(of("memory, 1", "media_p50") > 11.0, "a page of 4 KiB takes as long: {report}");
+    let batches = [1, 16, 256].map(|count| of(&format!("memory, {count}"), "batch"));
+    assert!(batches.is_sorted() && batches[2] > 8.0 * batches[0] && batches[2] <= 65.0, "{report}");
+    assert!(of("memory, 256", "window_bytes") > of("memory, 1", "window_bytes"), "{report}");
+}
