@@ -8,12 +8,15 @@
 //! report is a function of code, cell, seed and scale. What the host's processors and the network take is not modelled: what memory
 //! answers takes no time.
 
+mod admission;
 mod alone;
+mod aside;
 mod batch;
 mod eviction_tail;
 mod invalidate;
 pub mod report;
 mod rig;
+mod sizes;
 mod table1;
 
 use anyhow::Result;
@@ -48,6 +51,10 @@ pub enum Cell {
     Invalidate,
     /// Stores by few and by many connections.
     Batch,
+    /// Objects from small to large.
+    Sizes,
+    /// What goes to flash.
+    Admission,
 }
 
 impl Cell {
@@ -61,6 +68,8 @@ impl Cell {
             Cell::EvictionTail => eviction_tail::run(run),
             Cell::Invalidate => invalidate::run(run),
             Cell::Batch => batch::run(run),
+            Cell::Sizes => sizes::run(run),
+            Cell::Admission => admission::run(run),
         }
     }
 }

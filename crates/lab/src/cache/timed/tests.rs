@@ -85,3 +85,28 @@ fn objects_are_in_memory_alone_until_their_pages_are_written() {
     assert!(batches.is_sorted() && batches[2] > 8.0 * batches[0] && batches[2] <= 65.0, "{report}");
     assert!(of("memory, 256", "window_bytes") > of("memory, 1", "window_bytes"), "{report}");
 }
+
+#[test]
+fn causes_of_what_is_written_are_all_of_it() {
+    let report = small(Cell::Sizes, 0.125);
+    for row in &report.rows {
+        let of = |column| report.value(&row.setting, column).unwrap();
+        let causes = ["pages", "directories", "journal", "superblocks", "reinserted"].map(of);
+        assert!((causes.iter().sum::<f64>() - of("written")).abs() < 1e-9 && of("pages") > 1.0, "{report}");
+        // A slot is 5 bytes and a third, and the object of more than a page is in more than one.
+        assert!(of("memory") > 5.3 && of("reads_hit") >= 1.0, "{report}");
+        assert!(of("reads_miss") < 0.2, "{report}");
+    }
+    assert!(report.value("100000 B", "reads_hit").unwrap() >= 25.0, "{report}");
+}
+
+#[test]
+fn smaller_budgets_write_less() {
+    let report = small(Cell::Admission, 0.1);
+    let of = |setting: &str, column| report.value(setting, column).unwrap();
+    let names = ["all", "auto, 1/2", "auto, 1/5", "auto, 1/20"];
+    assert!(names.map(|name| -of(name, "written")).is_sorted(), "{report}");
+    assert!(of("second", "written") < of("all", "written") / 2.0, "{report}");
+    assert_eq!(of("all", "forgotten"), 0.0, "{report}");
+    assert!(report.rows.iter().all(|row| (0.05..0.95).contains(&row.values[0].unwrap())), "{report}");
+}
