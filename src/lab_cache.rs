@@ -53,6 +53,10 @@ pub enum LabCache {
     Sizes(Timed),
     /// What goes to flash in virtual time: hit ratio over bytes written, of everything, of what comes twice, and of budgets
     Admission(Timed),
+    /// One of 2, 4 and 8 drives is lost and replaced in virtual time: hit ratio over time, against the share of the others
+    ///
+    /// Exit code 1 when the bar is missed: a lost drive costs no more hits than its share.
+    Drives(Timed),
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.
@@ -68,5 +72,6 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Batch(options) => timed::run(Cell::Batch, options),
         LabCache::Sizes(options) => timed::run(Cell::Sizes, options),
         LabCache::Admission(options) => timed::run(Cell::Admission, options),
+        LabCache::Drives(options) => timed::run(Cell::Drives, options),
     }
 }

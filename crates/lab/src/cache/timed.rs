@@ -12,6 +12,7 @@ mod admission;
 mod alone;
 mod aside;
 mod batch;
+mod drives;
 mod eviction_tail;
 mod invalidate;
 pub mod report;
@@ -55,6 +56,8 @@ pub enum Cell {
     Sizes,
     /// What goes to flash.
     Admission,
+    /// A drive is lost, and replaced.
+    Drives,
 }
 
 impl Cell {
@@ -70,6 +73,7 @@ impl Cell {
             Cell::Batch => batch::run(run),
             Cell::Sizes => sizes::run(run),
             Cell::Admission => admission::run(run),
+            Cell::Drives => drives::run(run),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::precise::precise_u64;
 use crate::workload::percentile;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use base::time::{Instant, Nanos};
 use base::units::BLOCK_BYTES_U64;
 use cache::request::{Cache, Marks, Namespace, Object, Op, Outcome, Reply, Request, RequestId, WallMillis};
@@ -288,6 +288,21 @@ impl Rig {
     /// Waits until nothing is in buffers and no command is under way.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.wait(|volume| volume.is_flushed() && volume.in_flight() == 0)
+    }
+
+    /// A drive is taken out of service.
+    pub(super) fn lose(&mut self, place: usize) -> Result<()> {
+        self.volume.take_out(place).map_err(|refusal| anyhow!("the drive cannot be taken out: {refusal}"))
+    }
+
+    /// An empty drive takes the place of one that is lost, as soon as it may.
+    pub(super) fn replace(&mut self, place: usize, drives: &Drives) -> Result<()> {
+        let uuid = [drives.count + 1 + u8::try_from(place)?; 16];
+        let device = drives.make(uuid)?;
+        let geometry = *device.geometry();
+        self.wait(|volume| volume.may_join(place, &geometry).is_ok())?;
+        self.volume.join(place, device, uuid);
+        Ok(())
     }
 
     /// Lets time pass until something holds, though nobody asks.

@@ -110,3 +110,16 @@ fn smaller_budgets_write_less() {
     assert_eq!(of("all", "forgotten"), 0.0, "{report}");
     assert!(report.rows.iter().all(|row| (0.05..0.95).contains(&row.values[0].unwrap())), "{report}");
 }
+
+#[test]
+fn what_a_drive_held_is_missed_and_comes_back() {
+    let report = small(Cell::Drives, 0.125);
+    for count in [2, 4, 8] {
+        let of = |phase: &str, column| report.value(&format!("{count} drives, {phase}"), column).unwrap();
+        let share = 1.0 - 1.0 / f64::from(count);
+        assert_eq!(of("lost, window 1", "share"), share, "{report}");
+        assert!(of("lost, window 1", "of_before") < 1.0 - 0.4 / f64::from(count), "{report}");
+        assert!(of("replaced, window 16", "hits") > of("lost, window 16", "hits"), "{report}");
+        assert!(of("replaced, window 16", "of_before") > share, "{report}");
+    }
+}
