@@ -46,7 +46,7 @@ pub async fn by_directories(
 async fn find_last(reader: &Reader, blocks: &Blocks, latest: &mut Latest) -> Option<Tail> {
     let mut frames = VecDeque::new();
     // The last block of a zone that takes no more is the one that matters, as a rule.
-    let mut count = if blocks.is_full { 1 } else { reader.transfer_max };
+    let mut count = if blocks.is_full { 1 } else { reader.stride() };
     let mut behind = blocks.end;
     while behind > 1 {
         let first = behind.saturating_sub(count).max(1);
@@ -66,7 +66,7 @@ async fn find_last(reader: &Reader, blocks: &Blocks, latest: &mut Latest) -> Opt
                 _ => frames.push_front(frame),
             }
         }
-        (behind, count) = (first, reader.transfer_max);
+        (behind, count) = (first, reader.stride());
     }
     (!blocks.is_full).then_some(Tail { last: None, frames })
 }
@@ -108,7 +108,7 @@ async fn read_directory(
     let mut directory: Vec<DirectoryBlock> = Vec::new();
     let mut offset = range.start;
     while offset < range.end {
-        let count = reader.transfer_max.min(range.end - offset);
+        let count = reader.stride().min(range.end - offset);
         let is_one = |page, frame: &Frame| blocks.has(frame, page, &[Kind::Directory]);
         let read = reader.read_as(offset, count, is_one).await;
         for (page, frame) in (offset..).zip(read) {

@@ -47,8 +47,8 @@ async fn list_zone(recovered: &Recovered, (reader, drive, own): (Reader, &Drive,
     let member = u8::try_from(reader.seat.place()).expect("at most 32 members");
     let life = Life { cache: recovered.identity.cache, member, zone, birth: own.birth, stream: own.stream };
     let mut told = Vec::new();
-    for first in (1..own.end).step_by(reader.transfer_max as usize) {
-        let count = reader.transfer_max.min(own.end - first);
+    for first in (1..own.end).step_by(reader.stride() as usize) {
+        let count = reader.stride().min(own.end - first);
         let is_whole = |page, frame: &Frame| Stamp::read_at(frame, &life, page).is_some();
         for (page, frame) in (first..).zip(reader.read_as(first, count, is_whole).await) {
             let number = PageNumber(drive.base + zone.0 * drive.capacity + page);

@@ -4,7 +4,7 @@
 //!   job --begins--> reader --Seat::ask--> desk --> drives, each with as many commands as it has readers
 //!                     ^------- answer ------'
 //! ```
-//! A reader is a future that waits for nothing but the answer to its one command, so it is written as if it were alone. The next job
+//! A reader is a future that waits for nothing but the answers to what it has asked, so it is written as if it were alone. The next job
 //! of a drive begins where a reader of that drive ends.
 
 use super::MountError;
@@ -21,6 +21,8 @@ use zone::drives::{DriveCommand, DriveSet};
 
 /// Readers on each drive: transfers of 128 KiB for so many keep any drive busy, and take 2 MiB of memory.
 const READERS: usize = 16;
+/// Commands that a reader asks for at once at most: so many transfers keep a drive busy for one who is left alone.
+pub const COMMANDS: usize = 4;
 
 /// See the module.
 pub struct Media<'a> {
@@ -46,7 +48,8 @@ impl<'a> Media<'a> {
 
     /// Runs a command of a drive to its end.
     pub fn run(&mut self, place: usize, zone: ZoneIndex, op: Op) -> Result<Completion, MountError> {
-        self.drives.submit(self.now, command_of(0, place, zone, op));
+        let command = Command { token: Token(0), zone, op };
+        self.drives.submit(self.now, DriveCommand { drive: DriveIndex::at(place), command });
         let mut answers = Vec::new();
         self.now = self.drives.await_answers(self.now, &mut answers);
         let (_, completion) = answers.pop().expect("an answer has come");
@@ -65,7 +68,7 @@ impl<'a> Media<'a> {
         let mut results: Vec<Option<T>> = places.iter().map(|_| None).collect();
         let seats = self.drives.len() * READERS;
         let desk = Rc::new(Desk::default());
-        desk.answers.borrow_mut().resize_with(seats, || None);
+        desk.seats.borrow_mut().resize_with(seats, Answers::default);
         let mut readers: Vec<Option<(usize, Pin<Box<R>>)>> = (0..seats).map(|_| None).collect();
         let mut due: Vec<usize> = (0..seats).collect();
         let mut answers = Vec::new();
@@ -92,16 +95,13 @@ impl<'a> Media<'a> {
             }
             self.now = self.drives.await_answers(self.now, &mut answers);
             for (_, completion) in answers.drain(..) {
-                let number = usize::try_from(completion.token.0).expect("a seat");
-                desk.answers.borrow_mut()[number] = Some(completion);
-                due.push(number);
+                let token = usize::try_from(completion.token.0).expect("made of a seat");
+                if desk.seats.borrow_mut()[token / COMMANDS].take(token % COMMANDS, completion) {
+                    due.push(token / COMMANDS);
+                }
             }
         }
     }
-}
-
-fn command_of(seat: usize, place: usize, zone: ZoneIndex, op: Op) -> DriveCommand {
-    DriveCommand { drive: DriveIndex::at(place), command: Command { token: Token(seat as u64), zone, op } }
 }
 
 fn well(place: usize, completion: Completion) -> Result<Completion, MountError> {
@@ -115,7 +115,24 @@ fn well(place: usize, completion: Completion) -> Result<Completion, MountError> 
 #[derive(Default)]
 struct Desk {
     asked: RefCell<Vec<DriveCommand>>,
-    answers: RefCell<Vec<Option<Completion>>>,
+    seats: RefCell<Vec<Answers>>,
+}
+
+/// Answers to what a reader has asked.
+#[derive(Default)]
+struct Answers {
+    there: Vec<Option<Completion>>,
+    missing: usize,
+}
+
+impl Answers {
+    /// One has come; true when it was the last.
+    fn take(&mut self, number: usize, completion: Completion) -> bool {
+        let before = self.there[number].replace(completion);
+        assert!(before.is_none(), "a command is answered once");
+        self.missing -= 1;
+        self.missing == 0
+    }
 }
 
 /// Where a reader sits that asks a drive.
@@ -133,13 +150,25 @@ impl Seat {
 
     /// Runs a command of the drive to its end.
     pub async fn ask(&self, zone: ZoneIndex, op: Op) -> Result<Completion, MountError> {
-        assert!(self.desk.answers.borrow()[self.number].is_none(), "a reader asks for one thing at a time");
-        self.desk.asked.borrow_mut().push(command_of(self.number, self.place, zone, op));
-        let answer = poll_fn(|_| match self.desk.answers.borrow_mut()[self.number].take() {
-            Some(answer) => Poll::Ready(answer),
-            None => Poll::Pending,
+        self.ask_all(zone, vec![op]).await.pop().expect("one answer for one command")
+    }
+
+    /// Runs commands of the drive to their ends, at most [`COMMANDS`] at a time; the answers are in their order.
+    pub async fn ask_all(&self, zone: ZoneIndex, ops: Vec<Op>) -> Vec<Result<Completion, MountError>> {
+        assert!((1..=COMMANDS).contains(&ops.len()), "{} commands at once", ops.len());
+        let answers = Answers { there: ops.iter().map(|_| None).collect(), missing: ops.len() };
+        let before = std::mem::replace(&mut self.desk.seats.borrow_mut()[self.number], answers);
+        assert!(before.there.is_empty(), "a reader waits for what it has asked");
+        let drive = DriveIndex::at(self.place);
+        for (number, op) in ops.into_iter().enumerate() {
+            let token = Token((self.number * COMMANDS + number) as u64);
+            self.desk.asked.borrow_mut().push(DriveCommand { drive, command: Command { token, zone, op } });
+        }
+        let all = poll_fn(|_| match &mut self.desk.seats.borrow_mut()[self.number] {
+            Answers { missing: 0, there } => Poll::Ready(std::mem::take(there)),
+            _ => Poll::Pending,
         });
-        well(self.place, answer.await)
+        all.await.into_iter().flatten().map(|answer| well(self.place, answer)).collect()
     }
 }
 
@@ -167,7 +196,7 @@ mod tests {
             let completion =
                 Completion { token, status: Status::Success, zone, offset, frames, report: Vec::new() };
             self.under_way.push_back((now + ANSWER, completion));
-            assert!(self.under_way.len() <= READERS);
+            assert!(self.under_way.len() <= READERS * COMMANDS);
         }
 
         fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
@@ -199,22 +228,21 @@ mod tests {
     fn readers_of_all_drives_wait_side_by_side() {
         let mut drives = DriveSet::new(vec![slow(), None, slow()]);
         let mut media = Media::new(&mut drives, Instant(0));
-        // 20 zones of the first drive, one after the other in pairs of reads; one of the last drive.
+        // 20 zones of the first drive, each two reads and then one; one of the last drive.
         let mut places = vec![0; 20];
         places.push(2);
         let read = media.side_by_side(&places, async |job, seat: Seat| {
             let zone = ZoneIndex(u32::try_from(job).expect("few jobs"));
-            let mut seen = Vec::new();
-            for offset in [3, 5] {
-                let read = seat.ask(zone, Op::Read { offset, frames: Vec::new() }).await.expect("it reads");
-                seen.push((seat.place(), read.zone.0, read.offset));
-            }
-            seen
+            let read = |offset| Op::Read { offset, frames: Vec::new() };
+            let first = seat.ask_all(zone, vec![read(3), read(4)]).await;
+            let second = seat.ask(zone, read(5)).await;
+            let seen = first.into_iter().chain([second]).map(|read| read.expect("it reads"));
+            seen.map(|read| (seat.place(), read.zone.0, read.offset)).collect::<Vec<_>>()
         });
         assert_eq!(read.len(), 21);
-        assert_eq!(read[7], [(0, 7, 3), (0, 7, 5)]);
-        assert_eq!(read[20], [(2, 20, 3), (2, 20, 5)]);
-        // Two reads for each of 16 zones at a time, then for the other four.
+        assert_eq!(read[7], [(0, 7, 3), (0, 7, 4), (0, 7, 5)]);
+        assert_eq!(read[20], [(2, 20, 3), (2, 20, 4), (2, 20, 5)]);
+        // Twice for each of 16 zones at a time, then for the other four.
         assert_eq!(media.now(), Instant(0) + ANSWER + ANSWER + ANSWER + ANSWER);
     }
 

@@ -1,7 +1,7 @@
 //! Reads of a mount. A drive may answer with another block than was asked for, or with what was there before a reset, and
 //! answer right when it is asked again: so what is not as expected is read twice.
 
-use super::media::Seat;
+use super::media::{COMMANDS, Seat};
 use crate::format::header::ZoneHeader;
 use crate::format::stamp::{Kind, Life, Stamp};
 use base::frame::Frame;
@@ -22,26 +22,40 @@ pub struct Reader {
     pub transfer_max: u32,
 }
 
+fn read_of(offset: u32, count: u32) -> Op {
+    Op::Read { offset, frames: (0..count).map(|_| Frame::zeroed()).collect() }
+}
+
 impl Reader {
+    /// Most blocks that are asked for at once: several transfers.
+    pub fn stride(&self) -> u32 {
+        self.transfer_max * u32::try_from(COMMANDS).expect("a few")
+    }
+
     /// Blocks from `offset` on; those that cannot be read are `None`.
     pub async fn read(&self, offset: u32, count: u32) -> Vec<Option<Frame>> {
-        if let Ok(frames) = self.ask(offset, count).await {
-            return frames.into_iter().map(Some).collect();
-        }
-        if count == 1 {
-            return vec![None];
-        }
         let mut frames = Vec::new();
-        for page in offset..offset + count {
-            frames.push(self.ask(page, 1).await.ok().and_then(|mut frames| frames.pop()));
+        let parts = self.parts(offset, count);
+        let ops = parts.iter().map(|(offset, count)| read_of(*offset, *count)).collect();
+        for (answer, (offset, count)) in self.seat.ask_all(self.zone, ops).await.into_iter().zip(parts) {
+            match answer {
+                Ok(completion) => frames.extend(completion.frames.into_iter().map(Some)),
+                Err(_) if count == 1 => frames.push(None),
+                Err(_) => {
+                    for page in offset..offset + count {
+                        let answer = self.seat.ask(self.zone, read_of(page, 1)).await;
+                        frames.push(answer.ok().and_then(|mut read| read.frames.pop()));
+                    }
+                }
+            }
         }
         frames
     }
 
-    async fn ask(&self, offset: u32, count: u32) -> Result<Vec<Frame>, super::MountError> {
-        let frames = (0..count).map(|_| Frame::zeroed()).collect();
-        let completion = self.seat.ask(self.zone, Op::Read { offset, frames }).await?;
-        Ok(completion.frames)
+    /// Blocks in transfers.
+    fn parts(&self, offset: u32, count: u32) -> Vec<(u32, u32)> {
+        let (end, most) = (offset + count, self.transfer_max);
+        (offset..end).step_by(most as usize).map(|first| (first, most.min(end - first))).collect()
     }
 
     /// Blocks from `offset` on. Of one that is not as expected, the second answer counts.

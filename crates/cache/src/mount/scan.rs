@@ -280,7 +280,7 @@ impl Blocks {
         (offset, has_ended): (u32, bool),
         kinds: &[Kind],
     ) -> impl Iterator<Item = (u32, Option<Frame>)> + use<> {
-        let count = reader.transfer_max.min(self.end - offset);
+        let count = reader.stride().min(self.end - offset);
         let frames = reader.read_as(offset, count, |page, frame| match has_ended {
             true => frame.is_blank(),
             false => self.has(frame, page, kinds),
