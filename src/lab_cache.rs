@@ -57,6 +57,10 @@ pub enum LabCache {
     ///
     /// Exit code 1 when the bar is missed: a lost drive costs no more hits than its share.
     Drives(Timed),
+    /// A mount after the process has ended, in virtual time, by objects: time beside that of reading directories, and memory
+    ///
+    /// Exit code 1 when the bar is missed: 1.3 times the time in which the drives read as many bytes as the directories have.
+    Recovery(Timed),
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.
@@ -73,5 +77,6 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Sizes(options) => timed::run(Cell::Sizes, options),
         LabCache::Admission(options) => timed::run(Cell::Admission, options),
         LabCache::Drives(options) => timed::run(Cell::Drives, options),
+        LabCache::Recovery(options) => timed::run(Cell::Recovery, options),
     }
 }

@@ -15,6 +15,7 @@ mod batch;
 mod drives;
 mod eviction_tail;
 mod invalidate;
+mod recovery;
 pub mod report;
 mod rig;
 mod sizes;
@@ -58,6 +59,8 @@ pub enum Cell {
     Admission,
     /// A drive is lost, and replaced.
     Drives,
+    /// A mount after the process has ended.
+    Recovery,
 }
 
 impl Cell {
@@ -74,6 +77,7 @@ impl Cell {
             Cell::Sizes => sizes::run(run),
             Cell::Admission => admission::run(run),
             Cell::Drives => drives::run(run),
+            Cell::Recovery => recovery::run(run),
         }
     }
 }

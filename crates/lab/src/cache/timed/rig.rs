@@ -290,6 +290,11 @@ impl Rig {
         self.wait(|volume| volume.is_flushed() && volume.in_flight() == 0)
     }
 
+    /// The process ends: what is left are the drives, at this time.
+    pub(super) fn end(self) -> (DriveSet, Instant) {
+        (self.volume.into_drives(), self.now)
+    }
+
     /// A drive is taken out of service.
     pub(super) fn lose(&mut self, place: usize) -> Result<()> {
         self.volume.take_out(place).map_err(|refusal| anyhow!("the drive cannot be taken out: {refusal}"))
@@ -327,6 +332,6 @@ impl Rig {
     }
 }
 
-fn wall(now: Instant) -> WallMillis {
+pub(super) fn wall(now: Instant) -> WallMillis {
     WallMillis(now.0 / 1_000_000)
 }

@@ -123,3 +123,17 @@ fn what_a_drive_held_is_missed_and_comes_back() {
         assert!(of("replaced, window 16", "of_before") > share, "{report}");
     }
 }
+
+#[test]
+fn a_mount_reads_more_than_directories_and_finds_everything() {
+    let report = small(Cell::Recovery, 0.05);
+    for row in &report.rows {
+        let of = |column| report.value(&row.setting, column);
+        // Headers and the record of the mount take some reads and a write, whatever there is.
+        assert!(of("mounted_in").unwrap() > 0.2, "{report}");
+        assert!(of("ratio").is_none_or(|ratio| ratio > 1.0), "{report}");
+    }
+    let of = |column| report.value("100 B, 500000", column).unwrap();
+    // Seven bytes a record and ten a page, but for pages behind the last directory.
+    assert!((6.0..8.0).contains(&(of("directories") * 1_048_576.0 / of("objects"))), "{report}");
+}
