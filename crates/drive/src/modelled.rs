@@ -33,6 +33,12 @@ impl ModelledDevice {
         let model = Model::new(profile, options);
         Some(ModelledDevice { geometry, model, held: Slab::default(), done: Vec::new() })
     }
+
+    /// The model, which knows what its flash was written with.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
 }
 
 /// A command as the model sees it.
@@ -107,6 +113,24 @@ mod tests {
         let [(_, Status::Success, write_ns)] = answers(vec![write])[..] else { panic!("one answer") };
         assert!((9_000..16_000).contains(&write_ns), "{write_ns} ns; the ZN540 takes 11 us");
         assert_eq!(answers(vec![read(8), read(80_000)]), answers(vec![read(8), read(80_000)]));
+    }
+
+    /// Everything that was written has a place at once, whether it was programmed or not.
+    #[test]
+    fn the_translation_layer_counts_what_it_places() {
+        let profile = Profile::load("conventional-nvme").unwrap();
+        let mut device = ModelledDevice::new(1 << 20, &profile, ModelOptions::default()).unwrap();
+        let frames = (0..8).map(|_| Frame::zeroed()).collect();
+        device.submit(
+            Instant(0),
+            Command { token: Token(0), op: Op::Write { sector: 32, frames, durable: true } },
+        );
+        assert_eq!(device.model().bytes_placed(), Some(0));
+        while let Some(now) = device.next_event().filter(|now| now.0 < 100_000) {
+            device.poll(now, &mut Vec::new());
+        }
+        // Two pages of 16 KiB.
+        assert_eq!(device.model().bytes_placed(), Some(32 << 10));
     }
 
     #[test]

@@ -325,6 +325,13 @@ impl Model {
         self.core.wear.programmed_bytes
     }
 
+    /// Bytes that a conventional drive's translation layer gave places to, written by the host or moved: what is in the buffer is among
+    /// them. `None` for drives with zones.
+    #[must_use]
+    pub fn bytes_placed(&self) -> Option<u64> {
+        self.translation.as_ref().map(translation::Ftl::bytes_placed)
+    }
+
     /// What the drive's flash was written with so far.
     #[must_use]
     pub fn wear(&self) -> Wear {

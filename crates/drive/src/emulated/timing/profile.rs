@@ -10,6 +10,7 @@ use super::sections::{
     Buffer, Command, GeometrySection, Host, Management, NoiseSection, Program, ReadAhead, ReadSection,
     SmallBlocks, Suspend, Translation,
 };
+use base::units::BLOCK_BYTES_U64;
 use serde::Deserialize;
 use std::path::Path;
 use thiserror::Error;
@@ -230,6 +231,49 @@ impl Profile {
         one.program.channels = (one.program.channels / one.geometry.groups).max(1);
         one.geometry.groups = 1;
         one
+    }
+
+    /// A conventional drive on the hardware of this one: all its dies and buffers behind one translation layer, which maps pages of 4 KiB,
+    /// has so much flash beyond its capacity, and erases blocks of so many bytes. What collecting costs is as in `like`; once begun, it
+    /// goes on for as many bytes, but for no more than a 64th of the drive.
+    ///
+    /// # Errors
+    /// When there is no such drive.
+    ///
+    /// # Panics
+    /// When `like` has no translation layer.
+    pub fn as_conventional(
+        &self,
+        like: &Profile,
+        capacity_bytes: u64,
+        (over_provision, block_bytes): (f64, u64),
+    ) -> Result<Profile, ProfileError> {
+        let translation = like.translation.clone().expect("a conventional drive");
+        let groups = self.geometry.groups;
+        let mut flat = Profile { name: format!("{}-conventional", self.name), zrwa: None, ..self.clone() };
+        flat.geometry = GeometrySection {
+            groups: 1,
+            zone_size_bytes: capacity_bytes,
+            zone_capacity_bytes: capacity_bytes,
+            ..like.geometry.clone()
+        };
+        flat.program.dies_per_group *= groups;
+        flat.buffer.bytes *= u64::from(groups);
+        let block_units = (block_bytes / self.program.unit_bytes).max(1);
+        let block_bytes = block_units * self.program.unit_bytes;
+        let usual_bytes = u64::from(translation.block_units) * like.program.unit_bytes;
+        let below = translation.collect_below_blocks;
+        let freed_bytes = u64::from(translation.collect_until_blocks - below) * usual_bytes;
+        let blocks = freed_bytes.min(capacity_bytes / 64) / block_bytes;
+        flat.translation = Some(Translation {
+            over_provision,
+            page_bytes: BLOCK_BYTES_U64,
+            block_units: u32::try_from(block_units).unwrap_or(u32::MAX),
+            collect_until_blocks: below + u32::try_from(blocks).unwrap_or(u32::MAX).max(1),
+            ..translation
+        });
+        flat.check()?;
+        Ok(flat)
     }
 
     /// Costs of a stack with this drive, where they are known.

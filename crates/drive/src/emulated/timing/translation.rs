@@ -41,6 +41,8 @@ pub(super) struct Ftl {
     free: VecDeque<u32>,
     host: Open,
     moved: Open,
+    /// Pages that were given a place, of the host and moved.
+    pages_placed: u64,
     /// Writes wait.
     pub(super) collecting: bool,
     /// Writes that may pass all the same: one per block that was emptied.
@@ -72,6 +74,7 @@ impl Ftl {
             free: (2..blocks).collect(),
             host: Open { block: 0, page: 0 },
             moved: Open { block: 1, page: 0 },
+            pages_placed: 0,
             collecting: false,
             passes: 0,
             victim: None,
@@ -90,6 +93,7 @@ impl Ftl {
 
     /// Puts a logical page at the next place; returns the place after it.
     fn put(&mut self, open: Open, page: u32) -> Open {
+        self.pages_placed += 1;
         let place = open.block * self.block_pages + open.page;
         let old = std::mem::replace(&mut self.map[page as usize], place);
         if old != NOWHERE {
@@ -140,6 +144,11 @@ impl Ftl {
 }
 
 impl Ftl {
+    /// Bytes that are or will be programmed: what is in the buffer counts.
+    pub(super) fn bytes_placed(&self) -> u64 {
+        self.pages_placed * self.page_bytes
+    }
+
     /// True when writes have to wait for the collector.
     pub(super) fn holds_writes(&self) -> bool {
         self.collecting && self.passes == 0

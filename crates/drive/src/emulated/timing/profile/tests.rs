@@ -53,6 +53,23 @@ fn small_zones_cost_as_much_per_byte() {
     assert_eq!(of_two_groups.with_one_group().channel_groups(), 1);
 }
 
+/// All dies and buffers, one translation layer, and blocks of the size that was asked for.
+#[test]
+fn a_zoned_drive_has_a_conventional_twin() {
+    let zoned = Profile::named("zn540-4tb").unwrap();
+    let like = Profile::named("conventional-nvme").unwrap();
+    let twin = zoned.as_conventional(&like, 8 << 30, (0.25, 48 << 20)).unwrap();
+    assert!(!twin.has_zones() && twin.zrwa_window_bytes().is_none());
+    assert_eq!(u64::from(twin.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64, 8 << 30);
+    assert_eq!((twin.channel_groups(), zoned.channel_groups()), (1, 2));
+    assert_eq!(twin.program.dies_per_group, 2 * zoned.program.dies_per_group);
+    assert_eq!(twin.buffer.bytes, 2 * zoned.buffer.bytes);
+    let translation = twin.translation.unwrap();
+    assert_eq!((translation.block_units, translation.collect_until_blocks), (256, 4 + 2));
+    assert!(zoned.as_conventional(&like, 8 << 30, (5.0, 48 << 20)).is_err());
+    assert!(zoned.as_conventional(&like, 4095, (0.25, 48 << 20)).is_err());
+}
+
 #[test]
 fn errors_name_the_key() {
     let wrong = text().replace("open_zones_max = 14", "open_zones_max = 0");
