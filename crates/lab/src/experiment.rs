@@ -45,6 +45,7 @@ pub mod scheme;
 mod search;
 pub mod setting;
 mod slots;
+mod stacks;
 mod straid;
 mod student;
 mod text;

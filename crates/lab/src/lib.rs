@@ -10,6 +10,7 @@ pub mod channels;
 pub mod characterise;
 pub mod compare;
 pub mod contest;
+mod dmzap;
 pub mod experiment;
 pub mod export_compare;
 mod instructions;

@@ -5,11 +5,14 @@ use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{DRIVE_WRITES, FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of};
 use super::rig::{Array, Plan, Rig, Space, blocks_of_kib};
-use super::scheme::{Raizn, Scheme};
+use super::scheme::{Raizn, Scheme, Stack};
 use super::setting::Setting;
+use super::stacks::StackRig;
+use super::student::mean_and_ci95;
 use super::write_load::{MEASURED_BYTES, WARM_UP_BYTES};
 use super::{Conditions, Experiment, fig2, raizn_load};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
+use crate::dmzap::VictimPolicy;
 use crate::precise::{precise, precise_u64};
 use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
@@ -46,8 +49,25 @@ const PART_OF_DRIVES: f64 = 0.95;
 const TIMES_THROUGHPUT: f64 = 1.03;
 
 /// Rows. `adaptive` has no write area here: it opens as many segments as drives can have open.
-const ROWS: [Scheme; 5] =
-    [Scheme::Biza, Scheme::Adaptive, Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::Raizn(Raizn::Merged)];
+const ROWS: [Scheme; 11] = [
+    Scheme::Biza,
+    Scheme::Adaptive,
+    Scheme::ZapRaid,
+    Scheme::ZoneWriteOnly,
+    Scheme::Raizn(Raizn::Merged),
+    Scheme::Stack(Stack::DmZapRaizn),
+    Scheme::Stack(Stack::DmZapRaiznMerged),
+    Scheme::Stack(Stack::MdDmZap),
+    Scheme::Stack(Stack::MdDmZapMerged),
+    Scheme::Stack(Stack::MdDmZapVolatile),
+    Scheme::Stack(Stack::MdConventional),
+];
+/// Rows that the paper has, the number that says how many times as fast BIZA is, and that many times.
+const STACKS: [(usize, &str, f64); 3] = [
+    (5, "biza10-dmzap-raizn", 2.7),
+    (7, "biza10-mdraid-dmzap", 2.5),
+    (10, "biza10-mdraid-conventional", 1.4),
+];
 
 fn cell(row: usize, workload: &'static str, size_kib: u32) -> Cell {
     let scheme = ROWS[row];
@@ -111,6 +131,12 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
             (rig.counters().user, rig.counters().flash_blocks())
         });
     }
+    if matches!(cell.scheme, Scheme::Stack(_)) {
+        // Nothing is collected: any policy is the same.
+        let mut rig = StackRig::new(&plan, VictimPolicy::Greedy)?;
+        rig.write_volume()?;
+        return run(&mut rig, &load, conditions.seed, StackRig::counts);
+    }
     let mut rig = Rig::new(plan)?;
     run(&mut rig, &load, conditions.seed, |rig| {
         let counters = rig.volume().engine.counters();
@@ -169,7 +195,44 @@ fn shares(draft: &Draft, row: usize) -> Vec<f64> {
     (0..whole.len()).map(|seed| mean(seed) / (DATA_DRIVES * whole[seed])).collect()
 }
 
+/// Geometric mean over sizes and both orders of how many times as fast one row is as another, seed by seed.
+fn times(draft: &Draft, fast: usize, slow: usize) -> Vec<f64> {
+    let both = |(workload, _): (&'static str, Places)| {
+        SIZES_KIB
+            .map(|size| [fast, slow].map(|row| draft.values(&cell(row, workload, size), WRITE_THROUGHPUT)))
+    };
+    let all: Vec<[Vec<f64>; 2]> = WORKLOADS.into_iter().flat_map(both).collect();
+    let mean = |seed: usize| {
+        let logarithms: f64 = all.iter().map(|[fast, slow]| (fast[seed] / slow[seed]).ln()).sum();
+        (logarithms / precise(all.len())).exp()
+    };
+    (0..all[0][0].len()).map(mean).collect()
+}
+
+/// Stacks of layers: how many times as fast BIZA is beside the paper, and `adaptive` beside the bars.
+fn judge_stacks(draft: &mut Draft) {
+    for (row, id, bar) in STACKS {
+        let versus = Some(ROWS[row].name().to_owned());
+        let setting = Setting {
+            workload: Some("mean-of-six"),
+            queue_depth: Some(QUEUE_DEPTH),
+            versus,
+            ..Setting::paper(0, 0)
+        };
+        let metric = Metric { name: "write_throughput_ratio", unit: "x" };
+        let of_biza = times(draft, 0, row);
+        draft.number(id, Cell { scheme: ROWS[0], setting }, metric, &of_biza);
+        let ours = mean_and_ci95(&times(draft, 1, row)).0;
+        let name = ROWS[row].name();
+        draft.check(
+            format!("adaptive is at least {bar} times as fast as {name}, the mean of six"),
+            ours >= bar,
+        );
+    }
+}
+
 fn judge(draft: &mut Draft) {
+    judge_stacks(draft);
     let scheme = ROWS[0];
     let setting = Setting {
         workload: Some("mean-of-six"),

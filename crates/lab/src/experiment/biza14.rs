@@ -13,10 +13,12 @@ use super::measurement::{
     ABSORBED_BYTES, FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of,
 };
 use super::rig::{Array, Plan, Rig, Space};
-use super::scheme::Scheme;
+use super::scheme::{Scheme, Stack};
 use super::setting::Setting;
 use super::slots;
+use super::stacks::StackRig;
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::dmzap::VictimPolicy;
 use crate::precise::{precise, precise_u64};
 use crate::workload::Measured;
 use anyhow::{Result, ensure};
@@ -198,6 +200,9 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
             Counts { user: counters.user, flash: counters.flash_blocks(), absorbed: counters.absorbed }
         });
     }
+    if matches!(cell.scheme, Scheme::Stack(_)) {
+        return measure_stack(&plan, cell, conditions);
+    }
     let zones = plan.write_area_zones;
     let mut rig = Rig::new(plan)?;
     let values = measure_on(&mut rig, cell, conditions, |rig| {
@@ -211,6 +216,29 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         "no write area of {zones} zones was opened"
     );
     Ok(values)
+}
+
+/// A stack of layers: where space is collected, under the policy that programs less.
+fn measure_stack(plan: &Plan, cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    let under = |policy| -> Result<Vec<Value>> {
+        let mut rig = StackRig::new(plan, policy)?;
+        if cell.setting.reserved_percent.is_none() {
+            rig.write_volume()?;
+        }
+        measure_on(&mut rig, cell, conditions, |rig| {
+            let (user, flash) = rig.counts();
+            Counts { user, flash, absorbed: 0 }
+        })
+    };
+    let greedy = under(VictimPolicy::Greedy)?;
+    if cell.setting.reserved_percent.is_none() || cell.scheme == Scheme::Stack(Stack::MdConventional) {
+        return Ok(greedy);
+    }
+    let cost_benefit = under(VictimPolicy::CostBenefit)?;
+    let flash = |values: &[Value]| {
+        values.iter().find(|value| value.metric == FLASH_BYTES).map_or(f64::MAX, |value| value.value)
+    };
+    Ok(if flash(&cost_benefit) < flash(&greedy) { cost_benefit } else { greedy })
 }
 
 fn measure_on<A: Array>(

@@ -25,6 +25,25 @@ pub enum Scheme {
     Biza,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
+    /// A stack of layers: see [`Stack`].
+    Stack(Stack),
+}
+
+/// Stacks of layers that BIZA is compared with (`stacks.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stack {
+    /// The in-place engine over dm-zap on each drive.
+    MdDmZap,
+    /// The same, and writes that wait for a zone leave together.
+    MdDmZapMerged,
+    /// The latter behind 56 MiB of memory that a power failure empties.
+    MdDmZapVolatile,
+    /// The in-place engine over conventional drives.
+    MdConventional,
+    /// dm-zap over the logical zones of the baseline after RAIZN.
+    DmZapRaizn,
+    /// The same, and writes that wait for a logical zone leave together.
+    DmZapRaiznMerged,
 }
 
 /// Variant of the baseline after RAIZN (`crates/baseline`, docs/adr/0016). Its volume has zones itself: clients write
@@ -66,6 +85,12 @@ impl Scheme {
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
             Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
             Scheme::Raizn(Raizn::Merged) => "raizn-merged",
+            Scheme::Stack(Stack::MdDmZap) => "mdraid+dmzap",
+            Scheme::Stack(Stack::MdDmZapMerged) => "mdraid+dmzap-merged",
+            Scheme::Stack(Stack::MdDmZapVolatile) => "mdraid+dmzap-volatile",
+            Scheme::Stack(Stack::MdConventional) => "mdraid+conventional",
+            Scheme::Stack(Stack::DmZapRaizn) => "dmzap+raizn",
+            Scheme::Stack(Stack::DmZapRaiznMerged) => "dmzap+raizn-merged",
         }
     }
 
@@ -76,6 +101,7 @@ impl Scheme {
             Scheme::ZapRaid
             | Scheme::ZoneWriteOnly
             | Scheme::Raizn(_)
+            | Scheme::Stack(_)
             | Scheme::Adaptive
             | Scheme::Biza
             | Scheme::InPlace => AppendUse::OneSmall,
@@ -92,6 +118,7 @@ impl Scheme {
             Scheme::ZoneWriteOnly
             | Scheme::Area
             | Scheme::Raizn(_)
+            | Scheme::Stack(_)
             | Scheme::Adaptive
             | Scheme::Biza
             | Scheme::InPlace => 1,

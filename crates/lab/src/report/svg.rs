@@ -21,7 +21,7 @@ const BELOW_PX: u32 = 48;
 /// Stands for the colour of the page's text until [`adapt`] replaces it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_TEXT: &str = "#010203";
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 12] = [
     RGBColor(59, 130, 196),
     RGBColor(224, 123, 32),
     RGBColor(46, 158, 91),
@@ -29,6 +29,11 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(142, 107, 191),
     RGBColor(22, 150, 160),
     RGBColor(122, 128, 136),
+    RGBColor(0x9a, 0x6b, 0x3a),
+    RGBColor(0xb8, 0xa0, 0x1e),
+    RGBColor(0x6f, 0xb1, 0xe8),
+    RGBColor(0xe8, 0x8f, 0xb0),
+    RGBColor(0x7b, 0xb8, 0x3c),
 ];
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
