@@ -13,6 +13,7 @@ mod beyond;
 mod biza10;
 mod biza11;
 mod biza14;
+mod biza16;
 mod biza5;
 mod biza_rig;
 pub mod clients;
@@ -184,6 +185,7 @@ pub const BY_NAME: &[Experiment] = &[
     biza10::EXPERIMENT,
     biza11::EXPERIMENT,
     biza14::EXPERIMENT,
+    biza16::EXPERIMENT,
 ];
 
 /// Names of several experiments of [`BY_NAME`]: those whose own begin with one.

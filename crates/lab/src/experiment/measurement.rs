@@ -50,6 +50,11 @@ pub const FLASH_BYTES: Metric = metric("flash_bytes_per_user_byte", "x");
 /// Bytes of clients that were overwritten in the write area before they left it, per byte written by clients.
 pub const ABSORBED_BYTES: Metric = metric("absorbed_bytes_per_user_byte", "x");
 
+/// Of [`FLASH_BYTES`], data of clients.
+pub const DATA_BYTES: Metric = metric("data_bytes_per_user_byte", "x");
+/// Of [`FLASH_BYTES`], parity.
+pub const PARITY_BYTES: Metric = metric("parity_bytes_per_user_byte", "x");
+
 /// Blocks read from drives for writes, per block written by clients.
 pub const DRIVE_READS: Metric = metric("drive_reads_per_client_write", "x");
 

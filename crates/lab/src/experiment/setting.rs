@@ -42,6 +42,9 @@ pub struct Setting {
     /// Zones of each drive for the write area, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_area_zones: Option<u32>,
+    /// Size of drives' windows, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_kib: Option<u32>,
     /// Each write is flushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<bool>,
@@ -106,6 +109,7 @@ impl fmt::Display for Setting {
             ("group", self.group),
             ("connections", self.connections),
             ("write_area_zones", self.write_area_zones),
+            ("window_kib", self.window_kib),
             ("reserved_percent", self.reserved_percent),
             ("index_percent", self.index_percent),
             ("volume_mib", self.volume_mib),

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::measurement::{
-    DRIVE_READS, DRIVE_WRITES, FLASH_BYTES, INDEX_RESIDENT, Metric, P50, P95, P99, P999, P9999,
-    READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
+    ABSORBED_BYTES, DATA_BYTES, DRIVE_READS, DRIVE_WRITES, FLASH_BYTES, INDEX_RESIDENT, Metric, P50, P95,
+    P99, P999, P9999, PARITY_BYTES, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
 };
 use super::scheme::{self, Scheme};
 use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 27] = [
+const METRICS: [Metric; 31] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -39,6 +39,10 @@ const METRICS: [Metric; 27] = [
     search::SEARCH,
     DRIVE_READS,
     straid::fig11::DRIVES_THROUGHPUT,
+    DATA_BYTES,
+    PARITY_BYTES,
+    ABSORBED_BYTES,
+    biza16::AREA_ZONES,
 ];
 
 /// Iterates over all experiments, those on the wall clock as well.
@@ -219,7 +223,7 @@ fn experiments_are_found_by_name() {
     assert_eq!(of_all.len(), ALL.len());
     assert!(!of_all.iter().any(Experiment::is_on_wall_clock) && programs(&of_all).is_empty());
     let of_biza: Vec<&str> = named_of(&["biza"]).iter().map(|experiment| experiment.id).collect();
-    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza14"]);
+    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza14", "biza16"]);
     let with_files = named_of(&["exp11", "all"]);
     assert_eq!(with_files.len(), ALL.len() + 1);
     assert!(with_files[ALL.len()].is_on_wall_clock());
