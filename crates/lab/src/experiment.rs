@@ -12,6 +12,7 @@ mod area;
 mod beyond;
 mod biza10;
 mod biza11;
+mod biza12;
 mod biza14;
 mod biza16;
 mod biza5;
@@ -184,6 +185,7 @@ pub const BY_NAME: &[Experiment] = &[
     biza5::EXPERIMENT,
     biza10::EXPERIMENT,
     biza11::EXPERIMENT,
+    biza12::EXPERIMENT,
     biza14::EXPERIMENT,
     biza16::EXPERIMENT,
 ];

@@ -15,6 +15,7 @@ mod alibaba;
 mod cloudphysics;
 pub mod generated;
 mod msr;
+pub mod reuse;
 mod tencent;
 
 use base::time::Nanos;

@@ -1,6 +1,6 @@
 //! Replaying a trace: so many requests in flight, or each at its time.
 
-use super::rig::{Answer, Ask, Rig, bytes_of};
+use super::rig::{Answer, Array, Ask, bytes_of};
 use crate::precise::precise_u64;
 use crate::trace::Event;
 use crate::workload::Measured;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 const IN_FLIGHT_MAX: usize = 1024;
 
 /// A replay under way.
-struct Replay<'a> {
-    rig: &'a mut Rig,
+struct Replay<'a, A> {
+    rig: &'a mut A,
     /// Time at which each request in flight was asked for, and its bytes.
     asked: BTreeMap<u64, (Instant, u64)>,
     answers: Vec<Answer>,
@@ -25,7 +25,7 @@ struct Replay<'a> {
 ///
 /// # Errors
 /// When a request fails.
-pub fn closed_loop(rig: &mut Rig, events: &[Event], depth: u32) -> Result<Measured> {
+pub fn closed_loop(rig: &mut impl Array, events: &[Event], depth: u32) -> Result<Measured> {
     let depth = usize::try_from(depth)?;
     let mut replay = Replay::new(rig);
     for event in events {
@@ -41,7 +41,7 @@ pub fn closed_loop(rig: &mut Rig, events: &[Event], depth: u32) -> Result<Measur
 ///
 /// # Errors
 /// When a request fails.
-pub fn open_loop(rig: &mut Rig, events: &[Event]) -> Result<Measured> {
+pub fn open_loop(rig: &mut impl Array, events: &[Event]) -> Result<Measured> {
     let mut replay = Replay::new(rig);
     for event in events {
         let at = replay.begin + event.at;
@@ -54,8 +54,8 @@ pub fn open_loop(rig: &mut Rig, events: &[Event]) -> Result<Measured> {
     replay.finish()
 }
 
-impl<'a> Replay<'a> {
-    fn new(rig: &'a mut Rig) -> Replay<'a> {
+impl<'a, A: Array> Replay<'a, A> {
+    fn new(rig: &'a mut A) -> Replay<'a, A> {
         let begin = rig.now();
         let measured = Measured::default();
         Replay { rig, asked: BTreeMap::new(), answers: Vec::new(), measured, begin }

@@ -223,7 +223,7 @@ fn experiments_are_found_by_name() {
     assert_eq!(of_all.len(), ALL.len());
     assert!(!of_all.iter().any(Experiment::is_on_wall_clock) && programs(&of_all).is_empty());
     let of_biza: Vec<&str> = named_of(&["biza"]).iter().map(|experiment| experiment.id).collect();
-    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza14", "biza16"]);
+    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza12", "biza14", "biza16"]);
     let with_files = named_of(&["exp11", "all"]);
     assert_eq!(with_files.len(), ALL.len() + 1);
     assert!(with_files[ALL.len()].is_on_wall_clock());
