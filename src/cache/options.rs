@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use anyhow::Result as Checked;
 use base::units::{human_bytes, parse_bytes};
 use cache::admission::Admission;
+use cache::config::Acknowledge;
 use cache::policy::Eviction;
 use clap::{Args, Subcommand};
 use server::Listen;
@@ -169,6 +170,10 @@ pub struct CacheServiceOptions {
     /// Bytes that may be written to flash in a day, like 10TB/day [default: no limit]
     #[arg(long, value_parser = parse_endurance, value_name = "BYTES/day")]
     pub endurance: Option<u64>,
+    /// When a store is answered: memory (the object may be lost with the buffers, in the last milliseconds before a crash) or media (it
+    /// is on flash, and flushed); media wants --admission all
+    #[arg(long, default_value = "memory", value_name = "BY")]
+    pub acknowledge: Acknowledge,
     /// Longest value that is stored, at most half a zone and a 16th of --memory [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
@@ -188,6 +193,20 @@ pub struct CacheServiceOptions {
 }
 
 impl CacheServiceOptions {
+    /// When stores are answered.
+    ///
+    /// # Errors
+    /// When not all of them go to flash, and the answer is to say that they are there.
+    pub fn acknowledge(&self) -> Checked<Acknowledge> {
+        match (self.acknowledge, self.admission()?) {
+            (Acknowledge::Media, policy) if policy != Admission::All => Err(Exit::Usage.error(format!(
+                "--acknowledge media: with --admission {policy} objects may stay in memory alone; say --admission all, without \
+                 --endurance, or --acknowledge memory"
+            ))),
+            (when, _) => Ok(when),
+        }
+    }
+
     /// The policy of admission that these options mean.
     ///
     /// # Errors

@@ -130,6 +130,7 @@ fn engine(options: &CacheServiceOptions) -> Result<Options> {
         reinsert_percent: options.reinsert,
         admission: options.admission()?,
         endurance: options.endurance,
+        acknowledge: options.acknowledge()?,
         shares: namespaces::shares(&options.namespace, options.eviction)?,
         ..Options::default()
     })

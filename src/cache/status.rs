@@ -71,6 +71,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, Stri
             "bytes_per_day": admission.bytes_per_day,
             "budget_left": admission.bytes_per_day.map(|_| f64::from(admission.level) / f64::from(WHOLE)),
         },
+        "acknowledge": status.acknowledge.to_string(),
         "bytes_written": counters.bytes_written(),
         "eviction": status.eviction.to_string(),
         "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
@@ -232,7 +233,8 @@ fn admission_in_words(report: &Value) -> String {
     let number = |pointer: &str| admission.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
     let (held, kept) = (number("/held/objects"), human_bytes(number("/held/bytes")));
     let (forgotten, saved) = (number("/forgotten/objects"), human_bytes(number("/forgotten/bytes")));
-    let mut text = format!("admission {}", text_of(admission, "policy"));
+    let acknowledge = text_of(report, "acknowledge");
+    let mut text = format!("stores answered by {acknowledge}, admission {}", text_of(admission, "policy"));
     if text_of(admission, "policy") != Admission::All.to_string() {
         text += &format!(
             ", {held} objects in memory alone ({kept}); {forgotten} of {saved} would have been written"

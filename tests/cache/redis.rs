@@ -55,6 +55,38 @@ fn what_is_deleted_stays_deleted_over_kill_9() {
     assert_clean(&dir);
 }
 
+/// Stores that the media answer are there after kill -9 at once, and what the media cannot answer is refused at the start.
+#[test]
+fn what_the_media_have_answered_is_there_after_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-media");
+    let dir = scratch.join("cache");
+    let mut server =
+        CacheServer::start(&dir, &["up", "--dir", text(&dir), "--size", "256MiB", "--acknowledge", "media"]);
+    let status = ask(&["cache", "status", text(&dir), "--json"]).stdout;
+    assert!(status.contains("\"acknowledge\":\"media\""), "{status}");
+    for round in 0..5 {
+        for index in 0..20 {
+            let (key, value) = (format!("k{round}-{index}"), format!("v{index}"));
+            assert_eq!(server.say(&["set", &key, &value]), "OK\n");
+            assert_eq!(server.say(&["set", "same", &key]), "OK\n");
+        }
+        server.kill_9();
+        server = CacheServer::start(&dir, &["serve", text(&dir), "--acknowledge", "media"]);
+        assert_eq!(server.say(&["get", "same"]), format!("k{round}-19\n"));
+        for index in 0..20 {
+            assert_eq!(server.say(&["get", &format!("k{round}-{index}")]), format!("v{index}\n"));
+        }
+    }
+    server.stop();
+    assert_clean(&dir);
+    let refused = ask(&["cache", "serve", text(&dir), "--acknowledge", "media", "--admission", "second"]);
+    assert_eq!(refused.code(), Some(2), "{refused}");
+    assert!(refused.stderr.contains("--admission all"), "{refused}");
+}
+
 #[test]
 fn what_nobody_reads_is_not_written() {
     if !have(&["redis-cli"]) {

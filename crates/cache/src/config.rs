@@ -8,6 +8,7 @@ use crate::policy::{Eviction, Stream};
 use crate::share::Shares;
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
+use std::str::FromStr;
 use zone::device::Geometry;
 
 /// Longest time to live of objects in each group, in milliseconds: 5 minutes, 2 hours, 2 days.
@@ -22,6 +23,35 @@ pub struct CacheConfig {
     pub secret: [u8; 16],
     /// Identities of its drives.
     pub drives: Vec<[u8; 16]>,
+}
+
+/// When a store is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When what hides older versions is on the media: the object may be lost with the buffers.
+    #[default]
+    Memory,
+    /// When the object is there, too, if it goes to flash.
+    Media,
+}
+
+/// Names on command lines.
+const NAMES: [(&str, Acknowledge); 2] = [("memory", Acknowledge::Memory), ("media", Acknowledge::Media)];
+
+impl FromStr for Acknowledge {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Acknowledge, String> {
+        let found = NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, when)| *when).ok_or_else(|| format!("`{text}`: use memory or media"))
+    }
+}
+
+impl fmt::Display for Acknowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.iter().find(|(_, when)| when == self);
+        f.write_str(found.expect("both have names").0)
+    }
 }
 
 /// How a mounted cache behaves.
@@ -51,6 +81,8 @@ pub struct Options {
     pub object_max: usize,
     /// Most pages that are written together.
     pub batch_pages: u32,
+    /// When a store is answered.
+    pub acknowledge: Acknowledge,
 }
 
 impl Default for Options {
@@ -69,6 +101,7 @@ impl Default for Options {
             tag_bits: TAG_BITS_MAX,
             object_max,
             batch_pages: 64,
+            acknowledge: Acknowledge::default(),
         }
     }
 }

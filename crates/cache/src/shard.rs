@@ -8,6 +8,7 @@
 //! Invariants (ADR 40): nothing leaves the index or the buffers while bytes of it can be read after a crash, unless an
 //! entry that hides it is on its way to the journal of its drive; a write waits for all entries that match its key.
 
+mod acknowledging;
 mod buffer;
 mod carrying;
 mod clear;
@@ -39,6 +40,7 @@ use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::{Index, PageNumber};
 use crate::request::{Namespace, Reply, Request, WallMillis};
 use crate::status::Counters;
+use acknowledging::Unflushed;
 use base::chains::Chains;
 use base::frame::Frame;
 use base::slab::Slab;
@@ -88,9 +90,10 @@ enum Purpose {
     Superblock,
     SuperblockFlush,
     SuperblockReset,
+    PageFlush,
 }
 
-const PURPOSES: [Purpose; 14] = [
+const PURPOSES: [Purpose; 15] = [
     Purpose::Lookup,
     Purpose::Walk,
     Purpose::Collect,
@@ -105,6 +108,7 @@ const PURPOSES: [Purpose; 14] = [
     Purpose::Superblock,
     Purpose::SuperblockFlush,
     Purpose::SuperblockReset,
+    Purpose::PageFlush,
 ];
 
 impl Purpose {
@@ -155,6 +159,8 @@ struct Desk {
     ready: VecDeque<u32>,
     /// Stores that wait for room in the buffers.
     stalled: VecDeque<u32>,
+    /// Stores that wait for a flush of the drive on which their pages are.
+    unflushed: BTreeMap<usize, Unflushed>,
     /// A clear that waits for what came before it, or is under way.
     clear: Option<Clear>,
     /// Requests that came after the clear.
@@ -293,6 +299,7 @@ impl Shard {
                 unreachable!("handled above")
             }
             Purpose::Batch => self.on_written(drive, effects),
+            Purpose::PageFlush => self.on_flushed(drive, effects),
             Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),
             Purpose::JournalFlush => self.on_journal_durable(drive, effects),
@@ -323,6 +330,7 @@ impl Shard {
             self.carry(drive, effects);
             self.evict(drive, effects);
             self.write_journal(drive, effects);
+            self.flush_pages(drive, effects);
         }
         self.sweep();
         self.write_data(now, effects);

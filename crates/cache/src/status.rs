@@ -1,6 +1,7 @@
 //! What a cache says of itself.
 
 use crate::admission::Admission;
+use crate::config::Acknowledge;
 use crate::format::NAMESPACES;
 use crate::policy::{Eviction, Stream};
 use crate::request::Namespace;
@@ -191,6 +192,8 @@ pub struct Status {
     pub eviction: Eviction,
     /// What goes to flash, and what does not.
     pub admission: AdmissionStatus,
+    /// When stores are answered.
+    pub acknowledge: Acknowledge,
     /// Zones of all drives.
     pub zones: ZoneCounts,
     /// Namespaces, by their numbers.

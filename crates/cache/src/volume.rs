@@ -208,6 +208,7 @@ impl CacheVolume {
             copies: self.shard.memory().objects() as u64,
             eviction: self.shard.options().eviction,
             admission: self.shard.admission(),
+            acknowledge: self.shard.options().acknowledge,
             ghost_bytes: self.shard.ghost_bytes(),
             listing_bytes: self.shard.listing_bytes(),
             zones,

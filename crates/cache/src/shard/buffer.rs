@@ -56,6 +56,8 @@ struct Filling {
     records: VecDeque<u32>,
     bytes: usize,
     first_at: Option<Instant>,
+    /// Records that are not written anew.
+    stored: usize,
 }
 
 /// Pages in flight to one zone of a drive.
@@ -158,6 +160,11 @@ impl Buffer {
         self.filling[stream.place()].bytes
     }
 
+    /// Objects that clients stored and that wait for a page of a stream, superseded ones included.
+    pub fn filling_stored(&self, stream: Stream) -> usize {
+        self.filling[stream.place()].stored
+    }
+
     /// Objects of a zone that are written anew and have not landed.
     pub fn reinserting(&self, drive: usize, zone: ZoneIndex) -> usize {
         self.reinserting.get(&(drive, zone)).copied().unwrap_or(0)
@@ -248,6 +255,7 @@ impl Buffer {
         let filling = &mut self.filling[record.stream.place()];
         filling.bytes += record.page_bytes();
         filling.first_at.get_or_insert(now);
+        filling.stored += usize::from(record.again.is_none());
         filling.records.push_back(number);
     }
 
@@ -308,7 +316,9 @@ impl Buffer {
             }
             self.filling[stream.place()].records.pop_front();
             let record = self.take_out(number);
-            self.filling[stream.place()].bytes -= record.page_bytes();
+            let filling = &mut self.filling[stream.place()];
+            filling.bytes -= record.page_bytes();
+            filling.stored -= usize::from(record.again.is_none());
         }
         self.filling[stream.place()].first_at = None;
         None
@@ -340,16 +350,19 @@ impl Buffer {
         assert!(record.alive && record.page.is_none());
         record.page = Some(page);
         filling.bytes -= record.page_bytes();
+        filling.stored -= usize::from(record.again.is_none());
         number
     }
 
     /// What waits for a page of a stream waits for one of another stream, as if it had come to that.
     pub fn join(&mut self, from: Stream, to: Stream) {
         assert!(from != to);
-        let Filling { mut records, bytes, first_at } = std::mem::take(&mut self.filling[from.place()]);
+        let Filling { mut records, bytes, first_at, stored } =
+            std::mem::take(&mut self.filling[from.place()]);
         let joined = &mut self.filling[to.place()];
         joined.records.append(&mut records);
         joined.bytes += bytes;
+        joined.stored += stored;
         joined.first_at = joined.first_at.into_iter().chain(first_at).min();
     }
 

@@ -21,11 +21,12 @@ impl Shard {
         self.gate.note(self.clocks.now, self.counters.bytes_written());
     }
 
-    /// Takes a new version of a key: for flash, or to hold it.
-    pub(super) fn admit(&mut self, now: Instant, record: Record) {
+    /// Takes a new version of a key: for flash, or to hold it. True when it goes to flash.
+    pub(super) fn admit(&mut self, now: Instant, record: Record) -> bool {
         let bytes = (record.key.plain().len() + record.object.value.len()) as u64;
         let visit = self.gate.visit(record.hash);
-        if self.gate.admits(visit) {
+        let is_admitted = self.gate.admits(visit);
+        if is_admitted {
             self.counters.bytes_admitted += bytes;
             self.buffer.put(now, record);
         } else if record.weight() <= self.held_limit() / LARGEST_SHARE {
@@ -39,6 +40,7 @@ impl Shard {
         }
         let limit = self.memory_limit();
         self.memory.shrink(limit);
+        is_admitted
     }
 
     fn note_forgotten(&mut self, record: &Record) {

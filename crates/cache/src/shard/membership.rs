@@ -264,10 +264,18 @@ impl Shard {
                 self.membership.waiters.push((version, waiter));
             }
         }
+        let mut losers = self.give_up_unflushed(drive);
         if let Some(batch) = self.drives[drive].batch.take() {
-            batch.records.into_iter().for_each(|number| drop(self.buffer.land(number)));
+            for number in batch.records {
+                let lost = self.buffer.land(number);
+                if lost.alive {
+                    losers.extend(self.waiter_of(lost.hash, &lost.key));
+                }
+            }
             self.frames.extend(batch.frames);
         }
+        // What they stored is lost with the drive, like all that it held.
+        self.membership.waiters.extend(losers.into_iter().map(|waiter| (version, waiter)));
         self.sweep.drive_failed();
     }
 }

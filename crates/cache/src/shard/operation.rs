@@ -4,6 +4,7 @@ use super::buffer::{Record, weight};
 use super::clear::Clear;
 use super::lookup::Reading;
 use super::{Effects, Shard, locate};
+use crate::config::Acknowledge;
 use crate::format::MEMBERS_MAX;
 use crate::format::journal::HIDES_NOTHING;
 use crate::format::record::KEY_BYTES_MAX;
@@ -56,8 +57,10 @@ pub struct Operation {
     pub task: Task,
     /// How far it is.
     pub stage: Stage,
-    /// Entries and superblocks that it waits for.
+    /// Entries, superblocks and pages that it waits for.
     pub pending: u32,
+    /// One of these is the page of what it has stored.
+    pub awaits_page: bool,
     /// The next operation on its key.
     next: Option<u32>,
     /// The last operation on its key, as the first of them knows.
@@ -81,7 +84,8 @@ impl Shard {
         let (hash, ident) = self.hash_of(&key);
         let first = self.first_of(hash, &key);
         let stage = Stage::Queued;
-        let operation = Operation { id, key, hash, ident, task, stage, pending: 0, next: None, last: 0 };
+        let (pending, awaits_page, next, last) = (0, false, None, 0);
+        let operation = Operation { id, key, hash, ident, task, stage, pending, awaits_page, next, last };
         let number = self.desk.operations.insert(operation);
         let desk = &mut self.desk;
         let Some(first) = first else {
@@ -94,7 +98,7 @@ impl Shard {
     }
 
     /// The operation on a key that is under way.
-    fn first_of(&self, hash: KeyHash, key: &FullKey) -> Option<u32> {
+    pub(super) fn first_of(&self, hash: KeyHash, key: &FullKey) -> Option<u32> {
         let mut of_hash = self.desk.firsts.slots(hash.spread());
         of_hash.find(|number| self.desk.operations.get(*number).key == *key)
     }
@@ -281,7 +285,10 @@ impl Shard {
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 let (alive, page, again, held) = (true, None, None, None);
                 let stream = self.stream_of((&key, ident), &object);
-                self.admit(now, Record { key, hash, ident, object, alive, page, stream, again, held });
+                let record = Record { key, hash, ident, object, alive, page, stream, again, held };
+                if self.admit(now, record) && self.options.acknowledge == Acknowledge::Media {
+                    self.await_page(number);
+                }
             }
             None => self.counters.removes += 1,
         }
@@ -377,6 +384,7 @@ impl Shard {
     /// No drive takes writes any more: whoever waits is refused.
     pub(super) fn refuse_all(&mut self, effects: &mut Effects) {
         self.entries.clear();
+        self.desk.unflushed.clear();
         self.buffer.drop_all(|_| true);
         let is_waiting = |operation: &Operation| matches!(operation.stage, Stage::Waiting(_));
         let waiting = self.desk.operations.numbered().filter(|(_, operation)| is_waiting(operation));

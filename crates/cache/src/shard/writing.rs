@@ -31,7 +31,7 @@ impl Shard {
             let drive = (first + more) % self.drives.len();
             for stream in self.streams_in_turn() {
                 let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
-                let is_pressed = is_due || is_full;
+                let is_pressed = is_due || is_full || self.is_awaited(stream);
                 let wanted = is_pressed || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
                 let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
                 // What a drive holds that no record names is gone with the next mount.
@@ -173,24 +173,27 @@ impl Shard {
         let superseded: BTreeSet<_> = landed.filter(|record| !record.alive).map(place_of).collect();
         for number in batch.records {
             let has_dead_mate = superseded.contains(&place_of(self.buffer.record(number)));
-            self.land((drive, zone), number, has_dead_mate);
+            if let Some(waiter) = self.land((drive, zone), number, has_dead_mate) {
+                self.on_landed(drive, waiter, effects);
+            }
         }
     }
 
     /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
-    /// index cannot tell from a superseded record of the same page, for its slot would lead to both.
-    fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) {
+    /// index cannot tell from a superseded record of the same page, for its slot would lead to both. Returns who waits for it.
+    fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) -> Option<u32> {
         let Record { key, hash, ident, object, alive, page, again, .. } = self.buffer.land(number);
         let page = page.expect("it was in flight");
         if !alive {
-            return;
+            return None;
         }
+        let waiter = self.waiter_of(hash, &key);
         let heat = again.map_or(0, |again| again.heat);
         if has_dead_mate || self.index.insert_warm(hash, page, heat).is_err() {
             let sequence = self.next_sequence();
             self.issue_entry(drive, hash, sequence, None);
             self.counters.index_full += 1;
-            return;
+            return waiter;
         }
         let found = &mut self.drives[drive].zones[zone.index()];
         let namespace = usize::from(key.namespace().0);
@@ -204,6 +207,7 @@ impl Shard {
             }
         }
         self.keep(Copied { key, ident, object, page, birth });
+        waiter
     }
 
     /// The zone of a drive that takes pages of a stream: where there is none, that of the next longer one.

@@ -6,6 +6,7 @@ use super::oracle::{full_key, name_of};
 use super::plan::VALUE_MAX;
 use super::world::World;
 use crate::tally::Failure;
+use ::cache::config::Acknowledge;
 use ::cache::format::record;
 use ::cache::request::{
     Cache, Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Refusal, Reply, Request,
@@ -362,7 +363,8 @@ impl World {
     fn stored(&mut self, key: usize, version: u64, since: Since) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
-        self.ledger.owe(key, version, since);
+        let is_durable = self.plan.acknowledge == Acknowledge::Media;
+        self.ledger.owe(key, version, since, is_durable);
     }
 
     /// An object was shown to a client.

@@ -39,6 +39,8 @@ struct Owed {
     marks: Marks,
     /// It was on the media when everything was at rest.
     is_on_media: bool,
+    /// It was answered by the media, whose caches were flushed.
+    is_durable: bool,
 }
 
 /// See the module.
@@ -72,11 +74,11 @@ impl Ledger {
     /// A version of a key was acknowledged that was asked for at a moment. What costs objects costs it from then on: its
     /// page may leave, and be lost with a drive, before the answer. One that the index cannot tell from it and that was
     /// written meanwhile hides it on the media.
-    pub fn owe(&mut self, key: usize, version: u64, since: Since) {
+    pub fn owe(&mut self, key: usize, version: u64, since: Since, is_durable: bool) {
         if self.disturbed[key] > since.writes {
             return;
         }
-        self.owed[key] = Some(Owed { version, marks: since.marks, is_on_media: false });
+        self.owed[key] = Some(Owed { version, marks: since.marks, is_on_media: false, is_durable });
     }
 
     /// A key may be changed: neither it nor what the index cannot tell from it is owed.
@@ -133,7 +135,8 @@ impl Ledger {
     pub fn stop(&mut self, counters: &Counters, loses_caches: bool) {
         let marks = Marks::of(counters);
         for owed in &mut self.owed {
-            *owed = owed.filter(|owed| owed.is_on_media && owed.marks == marks && !loses_caches);
+            let outlives = |owed: &Owed| owed.is_durable || owed.is_on_media && !loses_caches;
+            *owed = owed.filter(|owed| outlives(owed) && owed.marks == marks);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
 use ::cache::Options;
 use ::cache::admission::Admission::{self, All, Auto, Second};
+use ::cache::config::Acknowledge;
 use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
 use ::cache::request::Namespace;
 use ::cache::share::{Share, Shares};
@@ -60,6 +61,8 @@ pub struct Plan {
     pub endurance: u64,
     /// Requests under way at most.
     pub depth: usize,
+    /// When a store is answered.
+    pub acknowledge: Acknowledge,
 }
 
 /// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
@@ -97,8 +100,9 @@ impl Plan {
             ttl_groups: [0; 3],
             shares: Shares::default(),
             active_zones: 6,
+            acknowledge: Acknowledge::Memory,
         };
-        plan.with_groups().with_shares()
+        plan.with_groups().with_shares().with_acknowledgement()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -133,6 +137,15 @@ impl Plan {
         let shares = Shares::new(&all[..count]).expect("at most 90 %");
         let (active_zones, zones) = (self.active_zones + narrow(4), self.zones + 4 + narrow(20));
         Plan { shares, active_zones, zones, ..self }
+    }
+
+    /// In a fifth of the plans whose objects all go to flash a store is answered when its object is there. Drawn from a stream of its own.
+    fn with_acknowledgement(self) -> Plan {
+        let is_drawn = Random::from_seed(self.seed ^ 0x0cac_4e88).chance(1, 5);
+        match is_drawn && self.admission == All {
+            true => Plan { acknowledge: Acknowledge::Media, ..self },
+            false => self,
+        }
     }
 
     /// Geometry of a drive.
@@ -184,6 +197,7 @@ impl Plan {
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,
             batch_pages: self.batch_pages,
+            acknowledge: self.acknowledge,
         }
     }
 }
