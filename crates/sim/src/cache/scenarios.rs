@@ -86,7 +86,9 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-alone-on-one-of-two", journal_alone_on_one()),
         ("expired-on-a-drive-that-dies", expired_on_dying_drive()),
         ("unacknowledged-expires-with-its-mates", unacknowledged_expires()),
-        ("torn-header-of-a-life-that-is-over", torn_header()),
+        ("torn-header-of-a-life-that-is-over", torn_header(31)),
+        // Of two answers one is the header of the life before.
+        ("torn-header-in-one-answer-of-two", torn_header(29)),
         ("media-know-a-later-time", later_time()),
         ("clear-comes-after-a-crash", planned_clear()),
         ("clear-at-once-calls-off", clear_called_off()),
@@ -288,8 +290,8 @@ fn later_time() -> Run {
 
 /// A drive that begins empty had a zone reset; a crash tore the header of its next life, and the drive answered with that of
 /// the life before. The zone went on in it, and pages of that life were believed.
-fn torn_header() -> Run {
-    let plan = Plan { seed: 31, is_volatile: true, tearing: Tearing::Holes, transfer_blocks: 2, ..plan() };
+fn torn_header(seed: u64) -> Run {
+    let plan = Plan { seed, is_volatile: true, tearing: Tearing::Holes, transfer_blocks: 2, ..plan() };
     let mut acts = Vec::new();
     (0..16).for_each(|_| acts.extend([store(0), Act::Rest]));
     acts.extend([Act::Die { drive: 1, at: None }, store(1), Act::Rest, stop(), Act::Rest]);
