@@ -51,6 +51,7 @@ mod stacks;
 mod straid;
 mod student;
 mod text;
+mod volume_rig;
 mod wall_load;
 mod write_load;
 

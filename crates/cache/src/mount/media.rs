@@ -19,7 +19,8 @@ use std::task::{Context, Poll, Waker};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
 
-/// Readers on each drive: transfers of 128 KiB for so many keep any drive busy, and take 2 MiB of memory.
+/// Readers on each drive: transfers of 128 KiB for so many keep any drive busy, and take 2 MiB of memory, or 8 where all of them ask for
+/// [`COMMANDS`] at once.
 const READERS: usize = 16;
 /// Commands that a reader asks for at once at most: so many transfers keep a drive busy for one who is left alone.
 pub const COMMANDS: usize = 4;

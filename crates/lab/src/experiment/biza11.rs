@@ -88,6 +88,8 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let measured = if cell.scheme == Scheme::Biza {
         let mut rig = BizaRig::new(&plan, true)?;
         clients::fill(&mut rig, written)?;
+        // Twice the span: docs/experiments.md has figures that were measured so.
+        rig.idle(SETTLE)?;
         rig.idle(SETTLE)?;
         clients::run(&mut rig, &load, conditions.seed)?
     } else if let Scheme::Stack(_) = cell.scheme {

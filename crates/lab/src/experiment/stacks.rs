@@ -20,6 +20,7 @@ use super::clients;
 use super::host::Clock;
 use super::rig::{Answer, Array, Ask, MOUNTED_AT, Plan, blocks_of_kib, new_drive};
 use super::scheme::{Scheme, Stack};
+use super::volume_rig::VolumeRig;
 use crate::dmzap::device::{SharedCounters, ZapDevice};
 use crate::dmzap::over_raizn::ZapOverRaizn;
 use crate::dmzap::{self, DmZap, VictimPolicy};
@@ -36,7 +37,7 @@ use block::devices::DeviceSet;
 use buffered::Buffered;
 use drive::modelled::ModelledDevice;
 use drive::timing::{ModelOptions, Profile};
-use rig::{Counting, CountingDevice, Flash, InPlaceStack, VolumeRig};
+use rig::{Counting, CountingDevice, Flash, InPlaceStack};
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 
@@ -191,7 +192,7 @@ fn md_over_dmzap(plan: &Plan, merges: bool, policy: VictimPolicy) -> Result<Volu
         devices.push(Some(Box::new(ZapDevice::new(zap, drive, counters.clone()))));
         flash.push(Flash::DmZap(counters));
     }
-    Ok(VolumeRig::new(InPlaceStack { volume: volume_of(&array, devices)?, flash }))
+    Ok(VolumeRig::over(InPlaceStack { volume: volume_of(&array, devices)?, flash }))
 }
 
 fn md_over_conventional(plan: &Plan) -> Result<VolumeRig<InPlaceStack>> {
@@ -215,7 +216,7 @@ fn md_over_conventional(plan: &Plan) -> Result<VolumeRig<InPlaceStack>> {
         devices.push(Some(Box::new(device)));
         flash.push(Flash::Conventional(counting));
     }
-    Ok(VolumeRig::new(InPlaceStack { volume: volume_of(&array, devices)?, flash }))
+    Ok(VolumeRig::over(InPlaceStack { volume: volume_of(&array, devices)?, flash }))
 }
 
 fn dmzap_over_raizn(plan: &Plan, merges: bool, policy: VictimPolicy) -> Result<VolumeRig<ZapOverRaizn>> {
@@ -248,5 +249,5 @@ fn dmzap_over_raizn(plan: &Plan, merges: bool, policy: VictimPolicy) -> Result<V
         ..geometry
     };
     let zap = DmZap::new(zap_config(plan.volume_blocks, &logical, merges, policy))?;
-    Ok(VolumeRig::new(ZapOverRaizn::new(zap, below)))
+    Ok(VolumeRig::over(ZapOverRaizn::new(zap, below)))
 }
