@@ -25,8 +25,10 @@ use zone::format::superblock::MemberState;
 
 /// Longest time that clients wait for the engine to come to rest.
 const SETTLING_MAX: Nanos = Nanos(10_000_000_000);
-/// Time for which an outcome that nobody asks for is kept.
-const KEPT_MAX: Nanos = Nanos(5_000_000_000);
+/// Time for which an outcome that nobody asks for is kept: as long as the command asks, where the drive is still there.
+const KEPT_MAX: Nanos = Nanos(60_000_000_000);
+/// The same, where another attempt may come to something else.
+const FAILURE_KEPT_MAX: Nanos = Nanos(5_000_000_000);
 
 /// See the module.
 pub(super) struct Returning {
@@ -74,7 +76,9 @@ impl ServedArray {
         let (drive, path) = rest.split_once(' ').context("the drive's number and its file")?;
         let drive: u8 = drive.parse().context("the drive's number")?;
         match std::mem::replace(&mut self.returning.stage, Stage::Idle) {
-            Stage::Over { drive: other, outcome, at } if other == drive && now.since(at) < KEPT_MAX => {
+            Stage::Over { drive: other, outcome, at }
+                if other == drive && now.since(at) < self.kept_max(drive, &outcome) =>
+            {
                 return outcome.map(Attempt::Done);
             }
             settling @ Stage::Settling { .. } => {
@@ -87,6 +91,12 @@ impl ServedArray {
         expect_member(&self.directory, drive, Path::new(path))?;
         self.returning.stage = Stage::Settling { drive, path: PathBuf::from(path), since: now };
         Ok(Attempt::Busy)
+    }
+
+    /// Time for which an outcome is the answer to who asks for it.
+    fn kept_max(&self, drive: u8, outcome: &Result<ReAddedDrive>) -> Nanos {
+        let is_there = self.volume.engine.member_state(DriveIndex(drive)) != MemberState::Failed;
+        if outcome.is_ok() && is_there { KEPT_MAX } else { FAILURE_KEPT_MAX }
     }
 
     /// Looks for drives that were lost, and takes in one that is back.
