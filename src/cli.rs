@@ -889,7 +889,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-fn parse_blocks(text: &str) -> Result<u32, String> {
+pub fn parse_blocks(text: &str) -> Result<u32, String> {
     let blocks = parse_size(text)? / BLOCK_BYTES_U64;
     u32::try_from(blocks).map_err(|_| format!("{text}: at most 16 TiB"))
 }

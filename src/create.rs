@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::exports::table::ExportList;
 use crate::force::Force;
 use crate::leftover;
-use crate::raw::{APPEND_BLOCKS_MAX, Devices, TRANSFER_BLOCKS_MAX};
+use crate::raw::{APPEND_BLOCKS_MAX, Asked, Devices, TRANSFER_BLOCKS_MAX};
 use crate::room::Room;
 use crate::signals::Interruption;
 use crate::steps::Steps;
@@ -76,7 +76,7 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create 
 /// Creates an array, or leaves nothing behind.
 pub fn create(options: &Create) -> Result<(Directory, Room)> {
     expect_none(options)?;
-    let devices = Devices::of(options)?;
+    let devices = Devices::of(asked(options))?;
     let config = config(options, devices.as_ref().map(Devices::geometry))?;
     let paths = match &devices {
         Some(devices) => expect_count(devices.paths().to_vec(), config.members)?,
@@ -108,6 +108,16 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
             made.undo();
             Err(error)
         }
+    }
+}
+
+/// What the options ask of drives.
+fn asked(options: &Create) -> Asked<'_> {
+    Asked {
+        paths: &options.drives_path,
+        zone_size: options.zone_size,
+        shapes_zones: options.zones.is_some() || options.zone_capacity.is_some(),
+        has_areas: options.areas.zrwa_window.is_some(),
     }
 }
 

@@ -2,7 +2,6 @@
 //! are cut into zones, and files as such (`raw:PATH`).
 
 use crate::array_file::{DriveKind, DriveTable};
-use crate::cli::Create;
 use crate::exit::Exit;
 use crate::force::{Force, expect_given_up};
 use crate::host::Host;
@@ -45,7 +44,20 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Devices of a new array, and what they are to it.
+/// What is asked of the drives of a new array or cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Where they are, or are to be made.
+    pub paths: &'a [PathBuf],
+    /// Zone size, in blocks.
+    pub zone_size: Option<u32>,
+    /// Zones are numbered or sized in ways that emulated drives take, and no others.
+    pub shapes_zones: bool,
+    /// Zones are to have random write areas.
+    pub has_areas: bool,
+}
+
+/// Devices of a new array or cache, and what they are to it.
 pub struct Devices {
     paths: Vec<PathBuf>,
     zoning: Zoning,
@@ -63,19 +75,19 @@ enum Zoning {
 
 impl Devices {
     /// The devices among `--drives-path`; `None` when they are files of emulated drives.
-    pub fn of(options: &Create) -> Result<Option<Devices>> {
-        options.drives_path.iter().try_for_each(|path| expect_no_folder(path))?;
-        let devices: Vec<PathBuf> = options.drives_path.iter().filter_map(|path| device_of(path)).collect();
+    pub fn of(asked: Asked<'_>) -> Result<Option<Devices>> {
+        asked.paths.iter().try_for_each(|path| expect_no_folder(path))?;
+        let devices: Vec<PathBuf> = asked.paths.iter().filter_map(|path| device_of(path)).collect();
         if devices.is_empty() {
-            return options.drives_path.iter().try_for_each(|path| expect_file(path)).map(|()| None);
+            return asked.paths.iter().try_for_each(|path| expect_file(path)).map(|()| None);
         }
-        if devices.len() != options.drives_path.len() {
-            options.drives_path.iter().try_for_each(|path| expect_there(path))?;
+        if devices.len() != asked.paths.len() {
+            asked.paths.iter().try_for_each(|path| expect_there(path))?;
             return Err(Exit::Usage.error(
                 "--drives-path mixes emulated drives and devices: name files as raw:PATH to use them as devices",
             ));
         }
-        if options.zones.is_some() || options.zone_capacity.is_some() {
+        if asked.shapes_zones {
             return Err(
                 Exit::Usage.error("--zones and --zone-capacity follow from the devices: leave them out")
             );
@@ -86,14 +98,14 @@ impl Devices {
         let with_metadata = paths.iter().filter(|path| node::is_nvme(path)).count();
         let in_band = paths.iter().filter(|path| zoned::is_zoned(path)).count();
         let zoning = match with_metadata + in_band {
-            0 => Zoning::Cut(common_layout(&paths, options.zone_size)?),
+            0 => Zoning::Cut(common_layout(&paths, asked.zone_size)?),
             _ if with_metadata.max(in_band) < paths.len() => {
                 return Err(Exit::Usage.error(
                     "--drives-path mixes NVMe drives with zones (/dev/ngXnY), zoned block devices and devices without zones: take \
                      one kind",
                 ));
             }
-            _ if options.zone_size.is_some() || options.areas.zrwa_window.is_some() => {
+            _ if asked.zone_size.is_some() || asked.has_areas => {
                 return Err(Exit::Usage.error(
                     "--zone-size and --zrwa-window are not for drives that have zones of their own: leave them out",
                 ));

@@ -7,9 +7,10 @@ use super::directory::{CacheDirectory, CacheDrive};
 use super::drives;
 use super::memory;
 use super::offline::Offline;
-use super::options::{CacheBay, CacheDriveCommand};
+use super::options::{CacheBay, CacheDriveCommand, CacheReplace};
 use super::serve::wall;
 use crate::exit::Exit;
+use crate::force::Force;
 use crate::hosting::Hosting;
 use crate::raw;
 use crate::replace::{Attempt, ask_at_until_done, new_name};
@@ -18,9 +19,10 @@ use base::time::Instant;
 use base::units::DriveIndex;
 use cache::shard::BayRefusal;
 use cache::{CacheVolume, MemoryShort};
-use drive::any::AnyDrive;
-use drive::emulated::{CreateOptions, EmulatedDrive};
+use drive::any::{AnyDrive, Peek};
+use drive::emulated::CreateOptions;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
@@ -44,33 +46,143 @@ pub struct BayReport {
     pub memory_needed: Option<String>,
 }
 
+/// What is said of a drive that is to be made.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Where; none is a file beside the others.
+    path: Option<PathBuf>,
+    /// What may be given up there.
+    force: Force,
+}
+
+impl Said {
+    fn of(command: &CacheDriveCommand) -> Result<Said> {
+        let (path, force) = match command {
+            CacheDriveCommand::Add(options) => (&options.path, &options.force),
+            CacheDriveCommand::Replace(options) => (&options.with, &options.force),
+            CacheDriveCommand::Fail(_) | CacheDriveCommand::Remove(_) => return Ok(Said::default()),
+        };
+        Ok(Said { path: path.as_deref().map(raw::absolute).transpose()?, force: Force::of(force) })
+    }
+
+    /// Reads it out of a question to a server.
+    ///
+    /// # Errors
+    /// When it makes no sense.
+    pub fn parse(words: &str) -> Result<Said> {
+        let (force, path) = Force::take(words)?;
+        Ok(Said { path: Some(path).filter(|path| !path.is_empty()).map(PathBuf::from), force })
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.force)?;
+        self.path.iter().try_for_each(|path| write!(f, "{}", path.display()))
+    }
+}
+
+/// A drive that is in no cache yet.
+struct Newcomer {
+    entry: CacheDrive,
+    drive: AnyDrive,
+    /// File that was made for it.
+    made: Option<PathBuf>,
+}
+
+impl Newcomer {
+    /// Makes an empty drive like the others: of a device, or in a new file.
+    fn make(directory: &CacheDirectory, place: usize, said: &Said, geometry: &Geometry) -> Result<Newcomer> {
+        let path = match &said.path {
+            Some(path) => path.clone(),
+            None => new_name(&directory.path, &format!("drive-{place}")),
+        };
+        let device = raw::device_of(&path);
+        let is_device = device.is_some();
+        let path = device.unwrap_or(path);
+        let (full, uuid) = (directory.path.join(&path), *uuid::Uuid::new_v4().as_bytes());
+        let mut made = None;
+        if is_device {
+            expect_no_part(directory, place, &full)?;
+            raw::expect_free(&full, &said.force, Some(directory.file.uuid))?;
+            raw::format_like(&full, geometry, uuid)?;
+        } else if full.exists() {
+            let full = full.display();
+            return Err(Exit::Failed.error(format!(
+                "{full}: is there already; a drive is made in a new file: remove this one, name another, or say raw:{full} to use \
+                 it as a device"
+            )));
+        } else {
+            drive::emulated::create(&full, &CreateOptions::new(*geometry, uuid))?;
+            made = Some(full.clone());
+        }
+        let undo = |_: &_| made.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        let drive = AnyDrive::open(&full).inspect_err(undo)?;
+        let uuid = uuid::Uuid::from_bytes(drive.uuid());
+        Ok(Newcomer { entry: CacheDrive { path, uuid }, drive, made })
+    }
+
+    /// Names the drive in `cache.toml`, in the place of another one, which is returned with the device.
+    fn settle(
+        self,
+        directory: &mut CacheDirectory,
+        place: usize,
+        hosting: Option<&Hosting>,
+    ) -> Result<(CacheDrive, Box<dyn ZonedDevice>)> {
+        let Newcomer { entry, drive, made } = self;
+        let device = match hosting {
+            Some(hosting) => hosting.host(drive, place as u64).map(|hosted| hosted.device),
+            None => Ok(drive.into_device()),
+        };
+        let named = device.and_then(|device| {
+            let old = std::mem::replace(&mut directory.file.drive[place], entry);
+            match directory.save() {
+                Ok(()) => Ok((old, device)),
+                Err(error) => {
+                    directory.file.drive[place] = old;
+                    Err(error)
+                }
+            }
+        });
+        named.inspect_err(|_| made.iter().for_each(|path| drop(std::fs::remove_file(path))))
+    }
+}
+
+/// Refuses a drive of the cache itself, but the one whose place is given to another.
+fn expect_no_part(directory: &CacheDirectory, place: usize, path: &Path) -> Result<()> {
+    let Ok(found) = Peek::open(path) else { return Ok(()) };
+    let is_it =
+        |(other, drive): (usize, &CacheDrive)| other != place && drive.uuid.into_bytes() == found.uuid();
+    match directory.file.drive.iter().enumerate().any(is_it) {
+        true => Err(Exit::Failed.error(format!("{}: is part of the cache already", path.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Runs a command.
 pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
     let (dir, is_json) = match command {
-        CacheDriveCommand::Fail(bay) | CacheDriveCommand::Replace(bay) | CacheDriveCommand::Remove(bay) => {
-            (&bay.dir, bay.json)
-        }
+        CacheDriveCommand::Fail(bay)
+        | CacheDriveCommand::Replace(CacheReplace { bay, .. })
+        | CacheDriveCommand::Remove(bay) => (&bay.dir, bay.json),
         CacheDriveCommand::Add(options) => (&options.dir, options.json),
     };
     let mut directory = CacheDirectory::open(dir)?;
-    let new = match command {
-        CacheDriveCommand::Add(options) => options.path.as_deref().map(raw::absolute).transpose()?,
-        _ => None,
-    };
+    let said = Said::of(command)?;
     let line = match command {
         CacheDriveCommand::Fail(bay) => format!("fail {}", bay.drive),
-        CacheDriveCommand::Replace(bay) => format!("replace {}", bay.drive),
+        CacheDriveCommand::Replace(CacheReplace { bay, .. }) => format!("replace {} {said}", bay.drive),
         CacheDriveCommand::Remove(bay) => format!("remove {}", bay.drive),
-        CacheDriveCommand::Add(_) => {
-            new.as_ref().map_or_else(|| "add".to_owned(), |path| format!("add {}", path.display()))
-        }
+        CacheDriveCommand::Add(_) => format!("add {said}"),
     };
-    let report = match (ask_at_until_done(&directory.control_path(), "cache", &line)?, command) {
+    let report = match (ask_at_until_done(&directory.control_path(), "cache", line.trim_end())?, command) {
         (Some(report), _) => report,
-        (None, CacheDriveCommand::Replace(bay)) => replace_offline(directory, bay)?,
+        (None, CacheDriveCommand::Replace(CacheReplace { bay, .. })) => {
+            replace_offline(directory, bay, &said)?
+        }
         (None, CacheDriveCommand::Add(_)) => {
             let mut offline = Offline::mount(&directory)?;
-            offline.settle(|volume| add(&mut directory, volume, new.as_deref(), None))?
+            offline.settle(|volume| add(&mut directory, volume, &said, None))?
         }
         (None, CacheDriveCommand::Remove(bay)) => {
             let mut offline = Offline::mount(&directory)?;
@@ -210,15 +322,9 @@ pub fn remove(
 pub fn add(
     directory: &mut CacheDirectory,
     volume: &mut CacheVolume,
-    path: Option<&Path>,
+    said: &Said,
     hosting: Option<&Hosting>,
 ) -> Result<Attempt<BayReport>> {
-    if let Some(path) = path.filter(|path| path.exists()) {
-        return Err(Exit::Failed.error(format!(
-            "{}: is there already; a drive is made in a new file: remove this one, or name another",
-            path.display()
-        )));
-    }
     let geometry = any_geometry(volume)?;
     let free = (0..).zip(&directory.file.drive).find(|(_, drive)| drive.is_free()).map(|(place, _)| place);
     let judged = match free {
@@ -231,25 +337,21 @@ pub fn add(
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
     }
-    let entry = match path {
-        Some(path) => CacheDrive { path: path.to_owned(), uuid: uuid::Uuid::new_v4() },
-        None => new_entry(directory, place),
-    };
-    let drive = make(directory, &entry, geometry)?;
-    let (path, uuid) = (directory.drive_path(&entry), *entry.uuid.as_bytes());
-    let device = host(drive, place, hosting).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+    let newcomer = Newcomer::make(directory, place, said, &geometry)?;
+    let uuid = *newcomer.entry.uuid.as_bytes();
     if free.is_none() {
         directory.file.drive.push(CacheDrive::default());
     }
-    name(directory, place, entry).inspect_err(|_| {
-        if free.is_none() {
-            directory.file.drive.pop();
-        }
-    })?;
+    let settled = newcomer.settle(directory, place, hosting);
+    if settled.is_err() && free.is_none() {
+        directory.file.drive.pop();
+    }
+    let (_, device) = settled?;
     if free.is_none() {
         assert!(volume.grow(&geometry) == place, "places are numbered alike");
     }
     volume.join(place, device, uuid);
+    let path = directory.drive_path(&directory.file.drive[place]);
     log::info!("drive {place} joins: {}", path.display());
     let index_share = Some(volume.index_share()).filter(|share| *share < 1.0 && hosting.is_some());
     let served = hosting.is_some();
@@ -265,13 +367,6 @@ fn any_geometry(volume: &mut CacheVolume) -> Result<Geometry> {
     geometries.next().copied().context("no drive is there to make one like")
 }
 
-fn host(drive: EmulatedDrive, place: usize, hosting: Option<&Hosting>) -> Result<Box<dyn ZonedDevice>> {
-    match hosting {
-        Some(hosting) => Ok(hosting.host(AnyDrive::Emulated(Box::new(drive)), place as u64)?.device),
-        None => Ok(Box::new(drive)),
-    }
-}
-
 /// Puts an empty drive into a place of a served cache.
 ///
 /// # Errors
@@ -279,7 +374,7 @@ fn host(drive: EmulatedDrive, place: usize, hosting: Option<&Hosting>) -> Result
 pub fn put_in(
     directory: &mut CacheDirectory,
     volume: &mut CacheVolume,
-    place: usize,
+    (place, said): (usize, &Said),
     hosting: &Hosting,
 ) -> Result<Attempt<BayReport>> {
     refuse_free(directory, place)?;
@@ -293,12 +388,12 @@ pub fn put_in(
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
     }
-    let entry = new_entry(directory, place);
-    let drive = make(directory, &entry, geometry)?;
-    let (path, uuid) = (directory.drive_path(&entry), *entry.uuid.as_bytes());
-    let device = host(drive, place, Some(hosting)).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-    let old = name(directory, place, entry)?;
+    expect_named(directory, place, said)?;
+    let newcomer = Newcomer::make(directory, place, said, &geometry)?;
+    let uuid = *newcomer.entry.uuid.as_bytes();
+    let (old, device) = newcomer.settle(directory, place, Some(hosting))?;
     volume.join(place, device, uuid);
+    let path = directory.drive_path(&directory.file.drive[place]);
     log::info!("drive {place} joins: {}", path.display());
     let old_path = Some(directory.drive_path(&old));
     Ok(Attempt::Done(BayReport {
@@ -310,14 +405,27 @@ pub fn put_in(
     }))
 }
 
+/// A device is not replaced by a file beside `cache.toml`, unless somebody wants that.
+fn expect_named(directory: &CacheDirectory, place: usize, said: &Said) -> Result<()> {
+    let was_device = directory.file.drive[place].path.is_absolute();
+    match was_device && said.path.is_none() {
+        true => {
+            let path = directory.file.drive[place].path.display();
+            Err(Exit::Usage.error(format!("drive {place} was {path}: name another one, --with PATH")))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Records that a drive which cannot be opened is left out, and names an empty one in its place.
-fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayReport> {
+fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay, said: &Said) -> Result<BayReport> {
     let (place, count) = (bay.drive, directory.file.drive.len());
     let Some(old) = directory.file.drive.get(place).filter(|old| !old.is_free()) else {
         return Err(refused(place, BayRefusal::NoPlace { drives: count }));
     };
     let (old_path, dir) = (directory.drive_path(old), bay.dir.display());
-    if EmulatedDrive::open(&old_path).is_ok() {
+    expect_named(&directory, place, said)?;
+    if AnyDrive::open_as(&old_path, *old.uuid.as_bytes()).is_ok() {
         return Err(Exit::Failed.error(format!(
             "drive {place}: {} can be opened; serve the cache, and take the drive out if it is to go \
              (`zoneweave cache drive fail {dir} {place}`)",
@@ -330,34 +438,8 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
     let geometry = geometry.context("no drive is there to make one like")?;
     let mounted = cache::mount_whole(DriveSet::new(open.devices), Instant(0), wall());
     drop(mounted.map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?);
-    let entry = new_entry(&directory, place);
-    make(&directory, &entry, geometry)?;
-    let path = directory.drive_path(&entry);
-    name(&mut directory, place, entry)?;
+    let newcomer = Newcomer::make(&directory, place, said, &geometry)?;
+    drop(newcomer.settle(&mut directory, place, None)?);
+    let path = directory.drive_path(&directory.file.drive[place]);
     Ok(BayReport { drive: place, path: Some(path), old_path: Some(old_path), ..BayReport::default() })
-}
-
-/// A drive that is to be made beside the others.
-fn new_entry(directory: &CacheDirectory, place: usize) -> CacheDrive {
-    let path = new_name(&directory.path, &format!("drive-{place}"));
-    CacheDrive { path, uuid: uuid::Uuid::new_v4() }
-}
-
-/// Makes an empty drive.
-fn make(directory: &CacheDirectory, entry: &CacheDrive, geometry: Geometry) -> Result<EmulatedDrive> {
-    let path = directory.drive_path(entry);
-    drive::emulated::create(&path, &CreateOptions::new(geometry, *entry.uuid.as_bytes()))?;
-    Ok(EmulatedDrive::open(&path).inspect_err(|_| drop(std::fs::remove_file(&path)))?)
-}
-
-/// Names a drive in `cache.toml`, in the place of another one.
-fn name(directory: &mut CacheDirectory, place: usize, entry: CacheDrive) -> Result<CacheDrive> {
-    let path = directory.drive_path(&entry);
-    let old = std::mem::replace(&mut directory.file.drive[place], entry);
-    if let Err(error) = directory.save() {
-        directory.file.drive[place] = old;
-        drop(std::fs::remove_file(path));
-        return Err(error);
-    }
-    Ok(old)
 }

@@ -5,13 +5,18 @@ use super::directory::{CacheDirectory, CacheDrive};
 use super::memory;
 use super::options::{CacheCreate, CacheShape};
 use crate::exit::Exit;
+use crate::force::Force;
+use crate::leftover;
+use crate::raw::{self, APPEND_BLOCKS_MAX, Asked, Devices, TRANSFER_BLOCKS_MAX};
 use crate::signals::Interruption;
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::CacheConfig;
-use drive::emulated::{CreateOptions, EmulatedDrive};
+use drive::any::AnyDrive;
+use drive::emulated::CreateOptions;
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 
@@ -27,39 +32,120 @@ const ZONES_BEYOND: u64 = 6;
 const ZONES_MAX: u64 = 1 << 17;
 /// As the emulated drives of arrays have it.
 const OPEN_ZONES_MAX: u32 = 14;
-const APPEND_BLOCKS_MAX: u32 = 32;
-const TRANSFER_BLOCKS_MAX: u32 = 64;
+
+/// A cache that is to be made.
+pub struct Plan {
+    drives: Drives,
+    /// Drives, and their zones.
+    count: usize,
+    geometry: Geometry,
+    /// Flash of all drives together, in bytes.
+    size: u64,
+    force: Force,
+}
+
+/// Where the drives are.
+enum Drives {
+    /// They are devices, there already.
+    Devices(Devices),
+    /// They are files that are to be made, by their paths from the directory of the cache.
+    Files(Vec<PathBuf>),
+}
+
+impl Plan {
+    /// What was asked, and what follows from it and from the devices, if there are any.
+    ///
+    /// # Errors
+    /// When no cache can be made like that.
+    pub fn of(shape: &CacheShape) -> Result<Plan> {
+        let raw = |path: &PathBuf| match raw::device_of(path) {
+            Some(_) => path.clone(),
+            None => PathBuf::from(format!("raw:{}", path.display())),
+        };
+        let paths: Vec<PathBuf> =
+            shape.drives_path.iter().cloned().chain(shape.conventional.iter().map(raw)).collect();
+        let asked =
+            Asked { paths: &paths, zone_size: shape.zone_size, shapes_zones: false, has_areas: false };
+        let devices = Devices::of(asked)?;
+        let count = shape.drives.unwrap_or(if paths.is_empty() { DRIVES } else { paths.len() });
+        if count == 0 || count > cache::format::MEMBERS_MAX {
+            let most = cache::format::MEMBERS_MAX;
+            return Err(Exit::Usage.error(format!("--drives {count}: a cache has 1 to {most} drives")));
+        }
+        if !paths.is_empty() && paths.len() != count {
+            let named = paths.len();
+            return Err(Exit::Usage.error(format!("{named} drives are named, --drives asks for {count}")));
+        }
+        let (geometry, size) = match (&devices, shape.size) {
+            (Some(_), Some(_)) => {
+                return Err(Exit::Usage.error("--size follows from the devices: leave it out"));
+            }
+            (Some(devices), None) => {
+                let geometry = devices.geometry();
+                (geometry, geometry.capacity_bytes() * count as u64)
+            }
+            (None, size) => {
+                let size = size.unwrap_or(SIZE_BYTES);
+                (geometry(size, count as u64, shape.zone_size)?, size)
+            }
+        };
+        let drives = match devices {
+            Some(devices) => Drives::Devices(devices),
+            None if paths.is_empty() => {
+                Drives::Files((0..count).map(|index| PathBuf::from(format!("drive-{index}.zns"))).collect())
+            }
+            // cache.toml must stay right when the command is run from elsewhere.
+            None => {
+                let paths = paths.iter().map(std::path::absolute).collect::<std::io::Result<_>>();
+                Drives::Files(paths.context("--drives-path")?)
+            }
+        };
+        let plan = Plan { drives, count, geometry, size, force: Force::of(&shape.force) };
+        plan.flash_bytes()?;
+        Ok(plan)
+    }
+
+    /// Bytes of the drives, for which the index is made.
+    ///
+    /// # Errors
+    /// When a cache cannot be made of such drives.
+    pub fn flash_bytes(&self) -> Result<u64> {
+        cache::flash_of(&vec![Some(self.geometry); self.count]).map_err(|error| Exit::Usage.error(error))
+    }
+
+    /// Refuses what may not be overwritten; returns the drives of the cache.
+    fn take(&self, dir: &Path) -> Result<Vec<CacheDrive>> {
+        match &self.drives {
+            Drives::Devices(devices) => {
+                devices.expect_apart(self.force.is_said())?;
+                devices.expect_free(&self.force)?;
+                let tables = devices.tables()?.into_iter();
+                Ok(tables.map(|table| CacheDrive { path: table.path, uuid: table.uuid }).collect())
+            }
+            Drives::Files(paths) => {
+                let full: Vec<PathBuf> = paths.iter().map(|path| dir.join(path)).collect();
+                leftover::clear(&full, self.force.is_said())?;
+                let drive = |path: &PathBuf| CacheDrive { path: path.clone(), uuid: Uuid::new_v4() };
+                Ok(paths.iter().map(drive).collect())
+            }
+        }
+    }
+}
 
 /// Creates a cache and says so.
 pub fn run(options: &CacheCreate) -> Result<Exit> {
-    let directory = create(&options.dir, options.shape)?;
+    let plan = Plan::of(&options.shape)?;
+    let directory = create(&options.dir, &plan)?;
     let dir = options.dir.display();
     println!("created {dir}: {} of flash on {} drives", directory.file.size, directory.file.drive.len());
-    let memory = memory::beyond_default(flash_bytes(options.shape)?);
+    let memory = memory::beyond_default(plan.flash_bytes()?);
     let memory = memory.map(|memory| format!(" --memory {memory}")).unwrap_or_default();
     println!("serve it with `zoneweave cache serve {dir}{memory}`");
     Ok(Exit::Well)
 }
 
-/// Drives that a new cache is to have, and their geometry.
-fn shape_of(shape: CacheShape) -> Result<(usize, u64, Geometry)> {
-    let count = shape.drives.unwrap_or(DRIVES);
-    if count == 0 || count > cache::format::MEMBERS_MAX {
-        let most = cache::format::MEMBERS_MAX;
-        return Err(Exit::Usage.error(format!("--drives {count}: a cache has 1 to {most} drives")));
-    }
-    let size = shape.size.unwrap_or(SIZE_BYTES);
-    Ok((count, size, geometry(size, count as u64)?))
-}
-
-/// Bytes of the drives of a new cache, for which its index is made.
-pub fn flash_bytes(shape: CacheShape) -> Result<u64> {
-    let (count, _, geometry) = shape_of(shape)?;
-    cache::flash_of(&vec![Some(geometry); count]).map_err(|error| Exit::Usage.error(error))
-}
-
-/// Creates a cache, or leaves nothing behind.
-pub fn create(dir: &Path, shape: CacheShape) -> Result<CacheDirectory> {
+/// Creates a cache, or leaves nothing behind but devices that are empty.
+pub fn create(dir: &Path, plan: &Plan) -> Result<CacheDirectory> {
     match CacheDirectory::open(dir) {
         Ok(_) => {
             let dir = dir.display();
@@ -68,13 +154,11 @@ pub fn create(dir: &Path, shape: CacheShape) -> Result<CacheDirectory> {
         Err(error) if Exit::of(&error) == Exit::Absent => {}
         Err(error) => return Err(error),
     }
-    // What could not be served is not made.
-    flash_bytes(shape)?;
-    let (count, size, geometry) = shape_of(shape)?;
+    let drives = plan.take(dir)?;
     let made_folder = !dir.exists();
     std::fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
     let mut made = Vec::new();
-    make(dir, geometry, count, size, &mut made).inspect_err(|_| {
+    make(dir, plan, drives, &mut made).inspect_err(|_| {
         for path in &made {
             let _ = std::fs::remove_file(path);
         }
@@ -84,13 +168,17 @@ pub fn create(dir: &Path, shape: CacheShape) -> Result<CacheDirectory> {
     })
 }
 
-/// Drives for this much flash.
-fn geometry(size: u64, drives: u64) -> Result<Geometry> {
+/// Emulated drives for this much flash, with zones of so many blocks or as many as suit them.
+fn geometry(size: u64, drives: u64, zone_size: Option<u32>) -> Result<Geometry> {
     let blocks = size / BLOCK_BYTES_U64 / drives;
     let (least, most) = CAPACITY_BLOCKS;
-    let capacity = (blocks / ZONES_WANTED).next_multiple_of(least).clamp(least, most);
+    let capacity = match zone_size {
+        Some(blocks) => u64::from(blocks),
+        None => (blocks / ZONES_WANTED).next_multiple_of(least).clamp(least, most),
+    };
     let zones = blocks.div_ceil(capacity).max(2) + ZONES_BEYOND;
-    let too_large = || Exit::Usage.error("--size needs too many zones: use more drives, or less");
+    let too_large =
+        || Exit::Usage.error("--size needs too many zones: use more drives, larger zones, or less");
     if zones > ZONES_MAX {
         return Err(too_large());
     }
@@ -108,37 +196,33 @@ fn geometry(size: u64, drives: u64) -> Result<Geometry> {
     })
 }
 
-fn make(
-    dir: &Path,
-    geometry: Geometry,
-    count: usize,
-    size: u64,
-    made: &mut Vec<PathBuf>,
-) -> Result<CacheDirectory> {
+/// Drives, superblocks, `cache.toml`.
+fn make(dir: &Path, plan: &Plan, drives: Vec<CacheDrive>, made: &mut Vec<PathBuf>) -> Result<CacheDirectory> {
     let interruption = Interruption::watch().context("signal handling")?;
     let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
-    let mut drives = Vec::new();
-    for index in 0..count {
+    for drive in &drives {
         if interruption.is_asked() {
             return Err(Exit::Failed.error("interrupted: what was made is removed"));
         }
-        let uuid = uuid::Uuid::new_v4();
-        let drive = CacheDrive { path: PathBuf::from(format!("drive-{index}.zns")), uuid };
-        let path = dir.join(&drive.path);
-        drive::emulated::create(&path, &CreateOptions::new(geometry, *uuid.as_bytes()))?;
-        made.push(path.clone());
-        devices.push(Some(Box::new(EmulatedDrive::open(&path)?)));
-        drives.push(drive);
+        let (path, uuid) = (dir.join(&drive.path), *drive.uuid.as_bytes());
+        match &plan.drives {
+            Drives::Devices(devices) => devices.format(&path, uuid)?,
+            Drives::Files(_) => {
+                drive::emulated::create(&path, &CreateOptions::new(plan.geometry, uuid))?;
+                made.push(path.clone());
+            }
+        }
+        devices.push(Some(AnyDrive::open_as(&path, uuid)?.into_device()));
     }
-    let uuid = uuid::Uuid::new_v4();
+    let uuid = Uuid::new_v4();
     let config = CacheConfig {
         cache: *uuid.as_bytes(),
         // Random, and told to nobody: strangers who choose keys do not know where they fall.
-        secret: *uuid::Uuid::new_v4().as_bytes(),
+        secret: *Uuid::new_v4().as_bytes(),
         drives: drives.iter().map(|drive| *drive.uuid.as_bytes()).collect(),
     };
     cache::format(&mut DriveSet::new(devices), Instant(0), &config)
         .map_err(|error| Exit::Usage.error(error))?;
     made.extend(["cache.toml.new", "cache.toml"].map(|name| dir.join(name)));
-    CacheDirectory::create(dir, uuid, human_bytes(size), drives)
+    CacheDirectory::create(dir, uuid, human_bytes(plan.size), drives)
 }

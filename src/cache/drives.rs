@@ -1,18 +1,19 @@
 //! Opening of a cache's drives.
 
-use super::directory::CacheDirectory;
+use super::directory::{CacheDirectory, CacheDrive};
+use crate::candidates;
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::patience::Patience;
+use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
-use drive::emulated::{DriveProblem, EmulatedDrive};
+use drive::any::{AnyDrive, Peek};
+use drive::emulated::DriveProblem;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 use zone::device::{Geometry, ZonedDevice};
-
-/// Longest wait for the drives of a server that was killed: the kernel closes its files a little later.
-const IN_USE_LIMIT: Duration = Duration::from_secs(2);
-const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Drives in order, none where one is missing.
 pub struct CacheDrives {
@@ -38,41 +39,26 @@ impl CacheDrives {
 
 /// Opens all drives; one that cannot be had is left out, one in use is an error.
 pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<CacheDrives> {
-    let patience_ends = Instant::now() + IN_USE_LIMIT;
+    let patience = Patience::begin();
+    let mut search = Search { directory, seen: None };
     let mut open = CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), zone_bytes: 0 };
     for (index, entry) in directory.file.drive.iter().enumerate() {
-        if entry.is_free() {
-            open.devices.push(None);
-            continue;
-        }
-        let path = directory.drive_path(entry);
-        let drive = loop {
-            match EmulatedDrive::open(&path) {
-                Ok(drive) => break Some(drive),
-                Err(error) if matches!(error.problem, DriveProblem::InUse) => {
-                    if Instant::now() >= patience_ends {
-                        return Err(Exit::Busy.because(error)).with_context(|| format!("drive {index}"));
-                    }
-                    std::thread::sleep(IN_USE_LOOK_EVERY);
-                }
-                Err(error) => {
-                    log::warn!("drive {index} is left out: {error}");
-                    break None;
-                }
-            }
+        let drive = match entry.is_free() {
+            true => None,
+            false => open_one(directory, (index, entry), patience, &mut search)?,
         };
-        if let Some(drive) = &drive {
-            open.zone_bytes = u64::from(drive.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64;
-        }
         let device = match (drive, hosting) {
             (None, _) => None,
-            (Some(drive), None) => Some(Box::new(drive) as Box<dyn ZonedDevice>),
+            (Some(drive), None) => Some(drive.into_device()),
             (Some(drive), Some(hosting)) => {
-                let hosted = hosting.host(drive::any::AnyDrive::Emulated(Box::new(drive)), index as u64)?;
+                let hosted = hosting.host(drive, index as u64)?;
                 open.wake_fds.extend(hosted.wake_fd);
                 Some(hosted.device)
             }
         };
+        if let Some(device) = &device {
+            open.zone_bytes = u64::from(device.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64;
+        }
         open.devices.push(device);
     }
     if open.devices.iter().all(Option::is_none) {
@@ -80,4 +66,64 @@ pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<Cac
         return Err(Exit::Failed.error(format!("{dir}: none of the drives that cache.toml names can be had")));
     }
     Ok(open)
+}
+
+/// Opens a drive where `cache.toml` has it, or where it is now; none where it cannot be had.
+fn open_one(
+    directory: &CacheDirectory,
+    (index, entry): (usize, &CacheDrive),
+    patience: Patience,
+    search: &mut Search<'_>,
+) -> Result<Option<AnyDrive>> {
+    let is_in_use = |problem: &DriveProblem| matches!(problem, DriveProblem::InUse | DriveProblem::Held(_));
+    let uuid = *entry.uuid.as_bytes();
+    let mut path = directory.drive_path(entry);
+    // It is looked at before it is opened: another drive of this cache that is there now may be open already.
+    let is_elsewhere = match Peek::open(&path) {
+        Ok(peek) => peek.uuid() != uuid,
+        Err(error) => matches!(error.problem, DriveProblem::NotFound),
+    };
+    if is_elsewhere && let Some(moved) = search.find(entry) {
+        log::info!("drive {index} is not {} any more, but {}", path.display(), moved.display());
+        path = moved;
+    }
+    let opened = patience.open(|| AnyDrive::open_as(&path, uuid), |error| is_in_use(&error.problem));
+    match opened {
+        Ok(drive) => Ok(Some(drive)),
+        Err(error) if is_in_use(&error.problem) => {
+            Err(Exit::Busy.because(error)).with_context(|| format!("drive {index}"))
+        }
+        Err(error) => {
+            log::warn!("drive {index} is left out: {error}");
+            Ok(None)
+        }
+    }
+}
+
+/// Drives that are looked for by their identities, when the first one is not where it was.
+struct Search<'a> {
+    directory: &'a CacheDirectory,
+    seen: Option<Vec<Sighting>>,
+}
+
+/// Where drives in files are, or were.
+fn folders(directory: &CacheDirectory) -> BTreeSet<PathBuf> {
+    let drives = directory.file.drive.iter().filter(|drive| !drive.is_free());
+    let paths = drives.filter_map(|drive| Some(directory.drive_path(drive).parent()?.to_owned()));
+    paths.filter(|folder| !folder.starts_with("/dev") || folder.starts_with("/dev/shm")).collect()
+}
+
+impl Search<'_> {
+    /// Where a drive is now; none when nobody sees it, or two places say that they are it.
+    fn find(&mut self, entry: &CacheDrive) -> Option<PathBuf> {
+        let seen = self.seen.get_or_insert_with(|| {
+            let mut seen = candidates::on_devices();
+            for folder in folders(self.directory) {
+                sighting::add_new(&mut seen, sighting::in_folder(&folder).unwrap_or_default());
+            }
+            seen
+        });
+        let mut found = seen.iter().filter(|sighting| sighting.uuid == entry.uuid);
+        found.next().filter(|_| found.next().is_none()).map(|sighting| sighting.path.clone())
+    }
 }

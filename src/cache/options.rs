@@ -2,8 +2,9 @@
 
 use super::memory;
 use super::namespaces::NamespaceOption;
-use crate::cli::{Query, parse_size};
+use crate::cli::{Query, parse_blocks, parse_size};
 use crate::exit::Exit;
+use crate::force::{self, Forced};
 use anyhow::Result as Checked;
 use base::units::{human_bytes, parse_bytes};
 use cache::admission::Admission;
@@ -18,7 +19,7 @@ const MEMORY_MIN: u64 = 8 << 20;
 
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// Create a cache of emulated drives if there is none, and serve it
+    /// Create a cache if there is none, of emulated drives or of those that are named, and serve it
     Up(CacheUp),
     /// Create a cache
     Create(CacheCreate),
@@ -42,7 +43,7 @@ pub enum CacheDriveCommand {
     /// Take a drive out of a served cache; what it holds is forgotten
     Fail(CacheBay),
     /// Put an empty drive in the place of one that failed, served or not; it is filled by use
-    Replace(CacheBay),
+    Replace(CacheReplace),
     /// Add an empty drive like the others, served or not; it is filled by use
     Add(CacheAdd),
     /// Remove a drive for good, served or not; what it holds is forgotten, and its number is free for the next one that is added
@@ -91,13 +92,33 @@ pub struct CacheDump {
     pub json: bool,
 }
 
+/// A drive that takes the place of another one.
+#[derive(Debug, Args)]
+pub struct CacheReplace {
+    #[command(flatten)]
+    pub bay: CacheBay,
+    /// Device like the others, raw:FILE, or file to make the drive in, which must not be there yet [default: a file in the directory of
+    /// the cache]
+    #[arg(long, value_name = "PATH")]
+    pub with: Option<PathBuf>,
+    /// Give up what the device holds; a drive of another array or cache wants its name, --force=UUID
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
+}
+
 /// A drive that is added.
 #[derive(Debug, Args)]
 pub struct CacheAdd {
     /// Directory of the cache
     pub dir: PathBuf,
-    /// File to make the drive in, which must not be there yet [default: in the directory of the cache]
+    /// Device like the others, raw:FILE, or file to make the drive in, which must not be there yet [default: a file in the directory of
+    /// the cache]
     pub path: Option<PathBuf>,
+    /// Give up what the device holds; a drive of another array or cache wants its name, --force=UUID
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -138,14 +159,29 @@ pub struct CacheServe {
 }
 
 /// Drives of a new cache.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct CacheShape {
-    /// Drives of the cache [default: 4]
+    /// Drives of the cache [default: those that are named, or 4]
     #[arg(long)]
     pub drives: Option<usize>,
-    /// Flash of all drives together [default: 4GiB]
+    /// Flash of all drives together [default: that of the devices, or 4GiB]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub size: Option<u64>,
+    /// Drives, comma-separated: files of emulated drives, NVMe drives with zones (/dev/ngXnY), zoned block devices, block devices, or
+    /// raw:FILE to use a file as a device [default: DIR/drive-N.zns]
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
+    pub drives_path: Vec<PathBuf>,
+    /// Block devices, partitions or files that are cut into zones, comma-separated: the same as raw:PATH among --drives-path
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
+    pub conventional: Vec<PathBuf>,
+    /// Zone size of drives that have no zones of their own [default: as suits their size]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub zone_size: Option<u32>,
+    /// Replace what an interrupted `create` left, and give up what devices hold; a drive of another array or cache wants its name,
+    /// --force=UUID, which may be given several times
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
+          value_name = "UUID")]
+    pub force: Vec<Forced>,
 }
 
 /// Options by which a cache is served.

@@ -1,13 +1,13 @@
 //! `zoneweave cache up` and `cache serve`: mounts a cache and serves it until told to stop.
 
-use super::bays::{self, BayReport};
-use super::create;
+use super::bays::{self, BayReport, Said};
+use super::create::{self, Plan};
 use super::directory::CacheDirectory;
 use super::drives;
 use super::errands::{Errands, Wish};
 use super::memory;
 use super::namespaces;
-use super::options::{CacheServe, CacheServiceOptions, CacheUp};
+use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
 use super::status::json;
 use super::{dump, flush};
 use crate::exit::{self, Exit};
@@ -40,15 +40,16 @@ const OBJECTS_IN_CLIENTS: u64 = 4;
 pub fn up(options: &CacheUp) -> Result<Exit> {
     let directory = match CacheDirectory::open(&options.dir) {
         Ok(directory) => {
-            if options.shape.drives.is_some() || options.shape.size.is_some() {
+            if options.shape != CacheShape::default() {
                 let dir = options.dir.display();
-                log::info!("{dir} holds a cache already: --drives and --size are for new ones");
+                log::info!("{dir} holds a cache already: what was said of its drives is for new ones");
             }
             directory
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
-            memory::check(&engine(&options.service)?, create::flash_bytes(options.shape)?)?;
-            let directory = create::create(&options.dir, options.shape)?;
+            let plan = Plan::of(&options.shape)?;
+            memory::check(&engine(&options.service)?, plan.flash_bytes()?)?;
+            let directory = create::create(&options.dir, &plan)?;
             log::info!("created a cache in {}", options.dir.display());
             directory
         }
@@ -240,15 +241,17 @@ impl Served {
     /// Answers a question about a drive.
     fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
         let Served { volume, directory, hosting, .. } = self;
-        if let Some(path) = line.strip_prefix("add") {
-            let path = path.strip_prefix(' ').map(Path::new);
-            return bays::add(directory, volume, path, Some(hosting));
+        let (word, words) = line.split_once(' ').unwrap_or((line, ""));
+        if word == "add" {
+            return bays::add(directory, volume, &Said::parse(words)?, Some(hosting));
         }
-        let asked = line.split_once(' ').and_then(|(word, place)| Some((word, place.parse().ok()?)));
-        match asked {
+        let (place, words) = words.split_once(' ').unwrap_or((words, ""));
+        match place.parse().ok().map(|place| (word, place)) {
             Some(("fail", place)) => bays::take_out(directory, volume, place),
             Some(("remove", place)) => bays::remove(directory, volume, place),
-            Some(("replace", place)) => bays::put_in(directory, volume, place, hosting),
+            Some(("replace", place)) => {
+                bays::put_in(directory, volume, (place, &Said::parse(words)?), hosting)
+            }
             _ => {
                 Err(Exit::Usage.error(format!("`{line}` is no question that the server of a cache answers")))
             }

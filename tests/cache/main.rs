@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bays;
+mod devices;
 mod differential;
 mod forgetting;
 mod namespaces;
