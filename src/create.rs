@@ -116,6 +116,7 @@ fn asked(options: &Create) -> Asked<'_> {
     Asked {
         paths: &options.drives_path,
         zone_size: options.zone_size,
+        zones_wanted: None,
         shapes_zones: options.zones.is_some() || options.zone_capacity.is_some(),
         has_areas: options.areas.zrwa_window.is_some(),
     }

@@ -27,6 +27,9 @@ use zone::device::Geometry;
 pub const APPEND_BLOCKS_MAX: u32 = 32;
 pub const TRANSFER_BLOCKS_MAX: u32 = 64;
 
+/// Bounds of zones of which a device is to have a number.
+const ZONE_BYTES_FOR_MANY: (u64, u64) = (2 << 20, 1 << 30);
+
 /// Path of a device that is to be a drive; `None` of a path for an emulated drive.
 pub fn device_of(path: &Path) -> Option<PathBuf> {
     if let Some(raw) = path.to_str().and_then(|path| path.strip_prefix("raw:")) {
@@ -51,6 +54,8 @@ pub struct Asked<'a> {
     pub paths: &'a [PathBuf],
     /// Zone size, in blocks.
     pub zone_size: Option<u32>,
+    /// Zones that a drive is to have, about, where its zones may have any size; none leaves that to the drive.
+    pub zones_wanted: Option<u64>,
     /// Zones are numbered or sized in ways that emulated drives take, and no others.
     pub shapes_zones: bool,
     /// Zones are to have random write areas.
@@ -98,7 +103,7 @@ impl Devices {
         let with_metadata = paths.iter().filter(|path| node::is_nvme(path)).count();
         let in_band = paths.iter().filter(|path| zoned::is_zoned(path)).count();
         let zoning = match with_metadata + in_band {
-            0 => Zoning::Cut(common_layout(&paths, asked.zone_size)?),
+            0 => Zoning::Cut(common_layout(&paths, asked)?),
             _ if with_metadata.max(in_band) < paths.len() => {
                 return Err(Exit::Usage.error(
                     "--drives-path mixes NVMe drives with zones (/dev/ngXnY), zoned block devices and devices without zones: take \
@@ -292,7 +297,7 @@ fn has_other_metadata(error: &DriveError) -> bool {
 }
 
 /// How devices are divided, by the smallest.
-fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
+fn common_layout(paths: &[PathBuf], asked: Asked<'_>) -> Result<Layout> {
     let mut least = u64::MAX;
     for path in paths {
         if !path.exists() {
@@ -301,7 +306,10 @@ fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
         }
         least = least.min(size_of(path)?);
     }
-    let zone_bytes = zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
+    let said = asked.zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
+    let (smallest, largest) = ZONE_BYTES_FOR_MANY;
+    let zone_bytes =
+        said.or_else(|| asked.zones_wanted.map(|zones| (least / zones).clamp(smallest, largest)));
     let layout = layout_for(least, zone_bytes);
     layout.validate().map_err(|error| {
         Exit::Usage.error(format!(

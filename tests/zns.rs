@@ -20,7 +20,7 @@ use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, let_run, refused, status, zoneweave};
 use support::writer::Oracle;
-use support::{random, text};
+use support::{cache_shadow, random, text};
 
 /// Drives of the machine: four for an array, and one to replace another.
 const DRIVES: usize = 5;
@@ -64,6 +64,17 @@ fn a_server_whose_drives_another_one_takes_ends() {
         taken();
     } else if is_asked_for(&[]) {
         run_with_nvme("a_server_whose_drives_another_one_takes_ends");
+    }
+}
+
+#[test]
+fn a_cache_on_nvme_drives_survives() {
+    if is_inside() {
+        let nodes: Vec<String> = (0..4).map(|index| text(&node(index)).to_owned()).collect();
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        cache_shadow::live(Path::new("/tmp/cache"), &nodes[..3], nodes[3]);
+    } else if is_asked_for(&[]) {
+        run_with_nvme("a_cache_on_nvme_drives_survives");
     }
 }
 

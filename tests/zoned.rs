@@ -19,7 +19,7 @@ use support::run::{SOON, command, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, assert_clean, let_run, refused, status, zoneweave};
 use support::writer::Oracle;
-use support::{nvme, random, text};
+use support::{cache_shadow, nvme, random, text};
 
 /// Disks of a machine: four for an array, and one to replace another.
 const DISKS: usize = 5;
@@ -53,6 +53,22 @@ fn an_array_on_zoned_disks_survives() {
             "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
         on_machine("an_array_on_zoned_disks_survives", Vec::new(), "null_blk", &[], &prepare);
+    }
+}
+
+#[test]
+fn a_cache_on_zoned_disks_survives() {
+    if is_inside() {
+        cache_shadow::live(
+            Path::new("/tmp/cache"),
+            &["/dev/nullb1", "/dev/nullb2", "/dev/nullb3"],
+            "/dev/nullb4",
+        );
+    } else if is_asked_for(&[]) {
+        let prepare = null_disks(
+            "echo 512 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
+        );
+        on_machine("a_cache_on_zoned_disks_survives", Vec::new(), "null_blk", &[], &prepare);
     }
 }
 

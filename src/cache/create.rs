@@ -64,8 +64,13 @@ impl Plan {
         };
         let paths: Vec<PathBuf> =
             shape.drives_path.iter().cloned().chain(shape.conventional.iter().map(raw)).collect();
-        let asked =
-            Asked { paths: &paths, zone_size: shape.zone_size, shapes_zones: false, has_areas: false };
+        let asked = Asked {
+            paths: &paths,
+            zone_size: shape.zone_size,
+            zones_wanted: Some(ZONES_WANTED),
+            shapes_zones: false,
+            has_areas: false,
+        };
         let devices = Devices::of(asked)?;
         let count = shape.drives.unwrap_or(if paths.is_empty() { DRIVES } else { paths.len() });
         if count == 0 || count > cache::format::MEMBERS_MAX {

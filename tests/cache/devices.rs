@@ -4,7 +4,7 @@ use crate::support::cache::{CacheServer, assert_clean};
 use crate::support::run::Finished;
 use crate::support::scratch::Scratch;
 use crate::support::server::ask;
-use crate::support::{have, text};
+use crate::support::{cache_shadow, have, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -89,6 +89,15 @@ fn a_cache_on_devices_survives_kills_moves_and_lost_devices() {
     assert_eq!(status["drives"], 4, "{status}");
     server.stop();
     assert_clean(&dir);
+}
+
+#[test]
+fn a_cache_on_devices_never_lies() {
+    let scratch = Scratch::new("cache-devices-life");
+    let devices = ["disk0", "disk1", "disk2", "disk3"].map(|name| device(&scratch, name));
+    let raw = devices.map(|path| format!("raw:{}", path.display()));
+    let drives: Vec<&str> = raw.iter().map(String::as_str).collect();
+    cache_shadow::live(&scratch.join("cache"), &drives[..3], drives[3]);
 }
 
 #[test]

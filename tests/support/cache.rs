@@ -1,5 +1,6 @@
 //! A served cache, and what clients say to it.
 
+use super::cache_shadow::Client;
 use super::run::{SOON, command, kill, run_for, until, wait_for};
 use super::server::{ask, zoneweave};
 use super::text;
@@ -28,7 +29,7 @@ impl CacheServer {
         let mut server = CacheServer { child: command.spawn().unwrap(), socket, log };
         let answers = until(SOON, || {
             server.child.try_wait().unwrap().is_some()
-                || server.try_say(&["ping"]).as_deref() == Some("PONG\n")
+                || Client::connect(&server.socket).and_then(|mut client| client.call(&[b"PING"])).is_ok()
         });
         assert!(answers && server.child.try_wait().unwrap().is_none(), "{}", server.log());
         server
@@ -42,6 +43,11 @@ impl CacheServer {
     /// Serves a cache.
     pub fn serve(dir: &Path) -> CacheServer {
         CacheServer::start(dir, &["serve", text(dir)])
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket).unwrap()
     }
 
     /// What it has logged.

@@ -9,6 +9,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod cache;
+pub mod cache_shadow;
 pub mod disk;
 pub mod guest;
 pub mod loop_device;
