@@ -25,8 +25,8 @@ pub enum CacheCommand {
     Create(CacheCreate),
     /// Serve a cache in the foreground
     Serve(CacheServe),
-    /// Show what a cache does: hits, zones, write amplification, memory
-    Status(Query),
+    /// Show what a cache does: hits, zones, write amplification, memory, drives
+    Status(CacheStatus),
     /// Verify a cache that is not served: every page, directory and journal (exit 1 if something is damaged)
     Check(Query),
     /// Forget everything, or all of a database, at once and for good; served or not
@@ -58,6 +58,18 @@ pub struct CacheBay {
     /// The drive, counted from 0
     pub drive: usize,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheStatus {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Print a line every so many seconds: what happened in them [default: 1]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..=86_400), value_name = "SECONDS")]
+    pub watch: Option<u64>,
+    /// Print one JSON object; with --watch one a line
     #[arg(long)]
     pub json: bool,
 }

@@ -8,7 +8,7 @@ use super::errands::{Errands, Wish};
 use super::memory;
 use super::namespaces;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
-use super::status::json;
+use super::status::{Seen, json};
 use super::{dump, flush};
 use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
@@ -353,8 +353,8 @@ impl ServedCache for Served {
         }
         match line {
             "status" => {
-                let status = self.volume.status();
-                json(self.directory.file.uuid, Some((&status, &self.names))).to_string()
+                let Served { volume, directory, names, .. } = self;
+                json(&Seen { volume, directory, names }).to_string()
             }
             _ => match self.act_on_drive(line) {
                 Ok(attempt) => serde_json::json!(attempt).to_string(),

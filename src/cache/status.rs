@@ -1,35 +1,29 @@
 //! `zoneweave cache status`: what a cache says of itself while it is served, and what is known of it else.
 
-use super::directory::CacheDirectory;
-use crate::cli::Query;
+mod watch;
+
+use super::directory::{CacheDirectory, CacheDrive};
+use super::options::CacheStatus;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
-use base::units::human_bytes;
-use cache::Status;
+use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::admission::{Admission, WHOLE};
 use cache::request::Namespace;
-use cache::status::NamespaceStatus;
+use cache::status::{NamespaceStatus, ZoneCounts};
+use cache::{CacheVolume, Status};
 use serde_json::{Value, json};
 use server::control::{self, AskError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use uuid::Uuid;
 
-/// Shows the status of a cache.
-pub fn run(options: &Query) -> Result<Exit> {
+/// Shows the status of a cache, once or again and again.
+pub fn run(options: &CacheStatus) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
-    let mut report = match control::ask(&directory.control_path(), "status") {
-        Ok(answer) => serde_json::from_str(&answer).context("the server's answer")?,
-        Err(AskError::NoServer { source, .. })
-            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
-        {
-            json(directory.file.uuid, None)
-        }
-        Err(error) => return Err(Exit::Busy.because(error)),
-    };
-    report["size"] = json!(directory.file.size);
-    let members = directory.file.drives();
-    report["members"] = json!(members);
-    let is_degraded = report["drives"].as_u64().is_some_and(|up| up < members as u64);
+    if let Some(every) = options.watch {
+        return watch::run(&directory, every, options.json);
+    }
+    let (report, is_degraded) = look(&directory)?;
     if options.json {
         println!("{report}");
     } else {
@@ -38,14 +32,85 @@ pub fn run(options: &Query) -> Result<Exit> {
     Ok(if is_degraded { Exit::Degraded } else { Exit::Well })
 }
 
-/// Status as JSON; without one, that of a cache that is not served.
-pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, String>)>) -> Value {
-    let Some((status, names)) = status else { return json!({ "uuid": uuid, "served": false }) };
-    let (counters, zones, recovery) = (status.counters, status.zones, status.recovery);
+/// Status of a cache, and whether a drive is missing.
+pub fn look(directory: &CacheDirectory) -> Result<(Value, bool)> {
+    let mut report = match control::ask(&directory.control_path(), "status") {
+        Ok(answer) => serde_json::from_str(&answer).context("the server's answer")?,
+        Err(AskError::NoServer { source, .. })
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            not_served(directory.file.uuid)
+        }
+        Err(error) => return Err(Exit::Busy.because(error)),
+    };
+    report["size"] = json!(directory.file.size);
+    let members = directory.file.drives();
+    report["members"] = json!(members);
+    let is_degraded = report["drives"].as_u64().is_some_and(|up| up < members as u64);
+    Ok((report, is_degraded))
+}
+
+/// A cache that is served, as its status is made of.
+pub struct Seen<'a> {
+    /// The cache.
+    pub volume: &'a CacheVolume,
+    /// Where its drives are.
+    pub directory: &'a CacheDirectory,
+    /// What its namespaces are called.
+    pub names: &'a BTreeMap<Namespace, String>,
+}
+
+/// Drives as JSON.
+fn drives(seen: &Seen<'_>) -> Vec<Value> {
+    let states = seen.volume.drives_status();
+    let one = |(place, entry): (usize, &CacheDrive)| {
+        let drive = states.get(place).copied().unwrap_or_default();
+        let state = match (entry.is_free(), drive.up) {
+            (true, _) => "removed",
+            (false, true) => "active",
+            (false, false) => "failed",
+        };
+        let path = (!entry.is_free()).then(|| seen.directory.drive_path(entry));
+        json!({
+            "drive": place,
+            "state": state,
+            "path": path,
+            "uuid": path.as_ref().map(|_| entry.uuid),
+            "bytes": drive.bytes,
+            "bytes_used": drive.bytes_used,
+            "zones": zones(&drive.zones),
+            "journal_zones_max": drive.journal_zones_max,
+            "in_flight": drive.in_flight,
+        })
+    };
+    seen.directory.file.drive.iter().enumerate().map(one).collect()
+}
+
+fn zones(zones: &ZoneCounts) -> Value {
+    json!({
+        "free": zones.free, "open": zones.open, "full": zones.full, "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,
+        "minutes": zones.groups[0], "hours": zones.groups[1], "days": zones.groups[2],
+    })
+}
+
+/// Status of a cache that is not served.
+fn not_served(uuid: Uuid) -> Value {
+    json!({ "uuid": uuid, "served": false })
+}
+
+/// Status of a served cache as JSON.
+pub fn json(seen: &Seen<'_>) -> Value {
+    let (status, names) = (&seen.volume.status(), seen.names);
+    let (counters, recovery) = (status.counters, status.recovery);
+    let mut zones = zones(&status.zones);
+    zones["evicted"] = json!(counters.zones_evicted);
+    zones["expired"] = json!(counters.zones_expired);
+    zones["spared"] = json!(counters.zones_spared);
     let admission = status.admission;
     json!({
-        "uuid": uuid,
+        "uuid": seen.directory.file.uuid,
         "served": true,
+        "drive_states": drives(seen),
         "drives": status.drives,
         "takes_writes": !status.frozen,
         "objects": status.objects,
@@ -77,22 +142,20 @@ pub fn json(uuid: uuid::Uuid, status: Option<(&Status, &BTreeMap<Namespace, Stri
         "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
         "recalled": counters.recalled,
         "write_amplification": status.write_amplification(),
+        "bytes_around": counters.bytes_around(),
         "batches": counters.batches,
         "invalidations": counters.entries,
         "invalidations_carried": counters.entries_carried,
-        "zones": {
-            "free": zones.free, "open": zones.open, "full": zones.full,
-            "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,
-            "evicted": counters.zones_evicted, "expired": counters.zones_expired, "spared": counters.zones_spared,
-            "minutes": zones.groups[0], "hours": zones.groups[1], "days": zones.groups[2],
-        },
+        "zones": zones,
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
             "held": admission.held_bytes, "ghost": status.ghost_bytes, "listings": status.listing_bytes, "all": status.memory_bytes(),
+            "object": status.memory_of_object(),
         },
         "namespaces": namespaces(status, names),
         "copies": status.copies,
         "index_slots": status.index_slots,
+        "index_slots_max": status.index_slots_max,
         "index_full": counters.index_full,
         "damaged": counters.damaged,
         "recovery": {
@@ -187,9 +250,7 @@ fn in_words(report: &Value, dir: &str) -> String {
         "reads     {memory} hits in memory, {buffers} in buffers, {flash} in flash, {misses} misses\n"
     );
     text += &format!("writes    {} stores, {} removes\n", number("/stores"), number("/removes"));
-    if let Some(ratio) = report["write_amplification"].as_f64() {
-        text += &format!("amplified {ratio:.3} bytes written for each byte of keys and values\n");
-    }
+    text += &amplified_in_words(report);
     text += &format!(
         "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of them main; {} evicted, {} spared\n",
         number("/zones/free"),
@@ -219,6 +280,16 @@ fn in_words(report: &Value, dir: &str) -> String {
     let (index, buffers, copies) = (part("index"), part("buffers"), part("copies"));
     text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");
     text += &format!("{} copies of objects\n", number("/copies"));
+    let share = percent(number("/index_slots"), number("/index_slots_max"));
+    let object = report.pointer("/memory/object").and_then(Value::as_f64);
+    let object = object.map_or_else(String::new, |bytes| format!(", {bytes:.1} bytes for each object"));
+    text += &format!("index     {share:.1} % of its slots are in use{object}\n");
+    text += &format!(
+        "journal   {} invalidations, {} of them written again as their zone had to go\n",
+        number("/invalidations"),
+        number("/invalidations_carried")
+    );
+    text += &drives_in_words(report);
     text += &format!(
         "recovery  {} records found, {} hidden, {} zones dropped\n",
         number("/recovery/records_found"),
@@ -226,6 +297,54 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/recovery/zones_dropped")
     );
     text
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// What is written for each byte that is admitted, by cause.
+fn amplified_in_words(report: &Value) -> String {
+    let Some(ratio) = report["write_amplification"].as_f64() else { return String::new() };
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let admitted = number("/admission/bytes_admitted");
+    let of_blocks = |name: &str| number(&format!("/blocks_written/{name}")) * BLOCK_BYTES_U64;
+    let causes = [
+        ("headers and padding", number("/bytes_around")),
+        ("written anew", number("/reinserted/bytes")),
+        ("directories", of_blocks("directory")),
+        ("journal", of_blocks("journal")),
+        ("superblocks", of_blocks("superblock")),
+    ];
+    let causes: Vec<String> =
+        causes.iter().map(|(name, bytes)| format!("{:.1} % {name}", percent(*bytes, admitted))).collect();
+    format!(
+        "amplified {ratio:.3} bytes written for each byte of keys and values: {} beside them\n",
+        causes.join(", ")
+    )
+}
+
+fn drives_in_words(report: &Value) -> String {
+    let line = |drive: &Value| {
+        let number = |pointer: &str| drive.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let name = format!("drive {:<3} {} ", number("/drive"), text_of(drive, "path"));
+        match text_of(drive, "state") {
+            "active" => format!(
+                "{name}active, {} of {} used; {} zones free, {} open, {} full, {} leaving, {} of at most {} journal\n",
+                human_bytes(number("/bytes_used")),
+                human_bytes(number("/bytes")),
+                number("/zones/free"),
+                number("/zones/open"),
+                number("/zones/full"),
+                number("/zones/leaving"),
+                number("/zones/journal"),
+                number("/journal_zones_max")
+            ),
+            other => format!("{name}{other}\n"),
+        }
+    };
+    report["drive_states"].as_array().into_iter().flatten().map(line).collect()
 }
 
 fn admission_in_words(report: &Value) -> String {

@@ -1,12 +1,14 @@
 //! Drives of a cache: taken out, put in, and served without.
 
 use crate::support::cache::{CacheServer, assert_clean};
-use crate::support::run::{Finished, SOON, until};
+use crate::support::run::{Finished, SOON, until, wait_for};
 use crate::support::scratch::Scratch;
-use crate::support::server::ask;
+use crate::support::server::{ask, zoneweave};
 use crate::support::{have, text};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 fn status(dir: &Path) -> (Option<i32>, Value) {
     let finished = ask(&["cache", "status", text(dir), "--json"]);
@@ -69,6 +71,40 @@ fn a_drive_is_taken_out_and_another_takes_its_place() {
     assert_eq!(server.say(&["exists", "a0", "a1", "a2", "a3"]), "0\n");
     server.stop();
     assert_clean(&dir);
+}
+
+#[test]
+fn status_tells_of_drives_and_is_watched() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-watch");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    store(&server, "a");
+    assert_eq!(drive(&dir, "fail", "2").code(), Some(0));
+    let (_, report) = status(&dir);
+    let states: Vec<&str> =
+        (0..4).map(|place| report["drive_states"][place]["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["active", "active", "failed", "active"], "{report}");
+    assert!(report["drive_states"][0]["bytes_used"].as_u64().unwrap() > 0, "{report}");
+    let words = ask(&["cache", "status", text(&dir)]);
+    assert!(words.stdout.contains("drive-0.zns active, ") && words.stdout.contains("failed\n"), "{words}");
+    let mut watching = zoneweave();
+    watching.args(["cache", "status", text(&dir), "--watch", "1", "--json"]).stdout(Stdio::piped());
+    let mut watching = watching.spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    next();
+    store(&server, "b");
+    // Two intervals, for the objects may be stored in one or in both of them.
+    let sets = next()["sets"].as_f64().unwrap() + next()["sets"].as_f64().unwrap();
+    assert!(sets > 0.0, "120 objects were stored");
+    server.stop();
+    let ended = wait_for(SOON, &mut watching);
+    assert_eq!(ended.and_then(|status| status.code()), Some(0), "it ends with the server");
+    let unserved = ask(&["cache", "status", text(&dir), "--watch"]);
+    assert!(unserved.code() == Some(6) && unserved.stderr.contains("nobody serves"), "{unserved}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Default for Options {
 }
 
 /// Slots of an index of so many bytes.
-fn slots_of(index_bytes: u64) -> u64 {
+pub(crate) fn slots_of(index_bytes: u64) -> u64 {
     index_bytes / BUCKET_BYTES as u64 * SLOTS as u64
 }
 

@@ -7,6 +7,7 @@ use crate::policy::{Eviction, Stream};
 use crate::request::Namespace;
 use crate::share::Share;
 use base::units::BLOCK_BYTES_U64;
+use std::ops::AddAssign;
 
 /// Counts since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,13 @@ impl Counters {
         &mut self.namespaces[usize::from(namespace.0)]
     }
 
+    /// Bytes of records that are neither keys nor values, of padding and of zone headers: what is written of data beside what was
+    /// admitted or is written anew. None while more was admitted than has been written.
+    #[must_use]
+    pub fn bytes_around(&self) -> Option<u64> {
+        (self.blocks_data * BLOCK_BYTES_U64).checked_sub(self.bytes_admitted + self.bytes_reinserted)
+    }
+
     /// All bytes written to drives.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
@@ -114,6 +122,35 @@ pub struct ZoneCounts {
     pub main: usize,
     /// Of those with pages, the ones of each group of objects that expire soon.
     pub groups: [usize; Stream::GROUPS.len()],
+}
+
+impl AddAssign for ZoneCounts {
+    fn add_assign(&mut self, other: ZoneCounts) {
+        self.free += other.free;
+        self.open += other.open;
+        self.full += other.full;
+        self.journal += other.journal;
+        self.leaving += other.leaving;
+        self.main += other.main;
+        self.groups.iter_mut().zip(other.groups).for_each(|(own, more)| *own += more);
+    }
+}
+
+/// Drive of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveStatus {
+    /// False when it is missing, left out, or has failed.
+    pub up: bool,
+    /// Its zones.
+    pub zones: ZoneCounts,
+    /// Most zones of its journal.
+    pub journal_zones_max: usize,
+    /// Bytes of its zones with pages.
+    pub bytes_used: u64,
+    /// Bytes that all its zones hold.
+    pub bytes: u64,
+    /// Commands that it was given and has not answered.
+    pub in_flight: u32,
 }
 
 /// What the last recovery found.
@@ -178,6 +215,8 @@ pub struct Status {
     pub index_bytes: u64,
     /// Slots of the index in use.
     pub index_slots: u64,
+    /// Slots that it has.
+    pub index_slots_max: u64,
     /// Bytes of memory for what remembers objects that were forgotten or evicted.
     pub ghost_bytes: u64,
     /// Bytes of memory in buffers.
@@ -216,6 +255,15 @@ impl Status {
     pub fn memory_bytes(&self) -> u64 {
         let tables = self.index_bytes + self.ghost_bytes + self.listing_bytes;
         tables + self.buffer_bytes + self.copies_bytes + self.admission.held_bytes
+    }
+
+    /// Bytes of memory that grow with the objects, for each of them; none while there are none.
+    #[must_use]
+    pub fn memory_of_object(&self) -> Option<f64> {
+        let tables = self.index_bytes + self.ghost_bytes + self.listing_bytes;
+        #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let ratio = tables as f64 / self.objects as f64;
+        (self.objects > 0).then_some(ratio)
     }
 
     /// Part of the flash in use that expired objects take.

@@ -1,10 +1,11 @@
 //! A mounted cache: a shard and its drives.
 
+use crate::config::slots_of;
 use crate::format::NAMESPACES;
 use crate::policy::Stream;
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
-use crate::shard::{BayRefusal, Effects, Shard, ZoneUse};
-use crate::status::{NamespaceStatus, Recovery, Status, ZoneCounts};
+use crate::shard::{BayRefusal, Drive, Effects, Shard, ZoneUse};
+use crate::status::{DriveStatus, NamespaceStatus, Recovery, Status, ZoneCounts};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::device::{Completion, Geometry, ZonedDevice};
@@ -174,26 +175,58 @@ impl CacheVolume {
         })
     }
 
+    /// Drives, by their places.
+    #[must_use]
+    pub fn drives_status(&self) -> Vec<DriveStatus> {
+        let drives = self.shard.drives().iter().enumerate();
+        drives.map(|(place, drive)| self.drive_status(place, drive)).collect()
+    }
+
+    fn drive_status(&self, place: usize, drive: &Drive) -> DriveStatus {
+        let in_flight = self.drives.in_flight(DriveIndex::at(place));
+        if !drive.up {
+            return DriveStatus { in_flight, ..DriveStatus::default() };
+        }
+        let mut zones = ZoneCounts {
+            free: drive.zones.count(ZoneUse::Free),
+            open: drive.zones.count(ZoneUse::Open),
+            full: drive.zones.count(ZoneUse::Full),
+            journal: drive.zones.count(ZoneUse::Journal),
+            leaving: drive.zones.leaving(),
+            ..ZoneCounts::default()
+        };
+        let mut blocks_used = 0;
+        for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
+            zones.main += usize::from(zone.is_main());
+            for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {
+                *count += usize::from(zone.stream == group.code());
+            }
+            blocks_used += u64::from(zone.end);
+        }
+        DriveStatus {
+            up: true,
+            zones,
+            journal_zones_max: drive.journal_max(),
+            bytes_used: blocks_used * BLOCK_BYTES_U64,
+            bytes: u64::from(drive.span) * BLOCK_BYTES_U64,
+            in_flight,
+        }
+    }
+
     /// Status of the cache.
     #[must_use]
     pub fn status(&self) -> Status {
         let (mut zones, mut namespaces) = (ZoneCounts::default(), self.namespaces());
         let (mut flash_bytes, mut expired_bytes) = (0, 0);
+        for drive in self.drives_status() {
+            zones += drive.zones;
+            flash_bytes += drive.bytes_used;
+        }
         for drive in self.shard.drives().iter().filter(|drive| drive.up) {
-            zones.free += drive.zones.count(ZoneUse::Free);
-            zones.open += drive.zones.count(ZoneUse::Open);
-            zones.full += drive.zones.count(ZoneUse::Full);
-            zones.journal += drive.zones.count(ZoneUse::Journal);
-            zones.leaving += drive.zones.leaving();
             for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
-                zones.main += usize::from(zone.is_main());
-                for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {
-                    *count += usize::from(zone.stream == group.code());
-                }
                 if let Some(Stream::Share(namespace)) = Stream::from_code(zone.stream) {
                     namespaces[usize::from(namespace.0)].zones += usize::from(zone.stays());
                 }
-                flash_bytes += u64::from(zone.end) * BLOCK_BYTES_U64;
                 expired_bytes += zone.expiries.expired_bytes(self.shard.wall());
             }
         }
@@ -203,6 +236,7 @@ impl CacheVolume {
             objects: (0..16).map(|namespace| self.shard.objects(Namespace(namespace))).sum(),
             index_bytes: self.shard.index().bytes(),
             index_slots: self.shard.index().used(),
+            index_slots_max: slots_of(self.shard.index().bytes()),
             buffer_bytes: self.shard.buffer_bytes(),
             copies_bytes: self.shard.memory().bytes(),
             copies: self.shard.memory().objects() as u64,
