@@ -83,7 +83,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// A number by which a client knows this object again (memcached's *cas unique*): the hash of value and flags, never 0.
+    /// A number by which a client knows this object again (memcached's *cas unique*): 63 bits of the hash of value and flags, never 0,
+    /// and never one that is negative to a client whose numbers have signs.
     ///
     /// Another value or other flags give another number, and so does another marking. The same value under the same flags gives
     /// the same one, also when there was another in between.
@@ -97,7 +98,7 @@ impl Object {
         if number != 0 {
             hasher.write(&number.to_le_bytes());
         }
-        hasher.finish().max(1)
+        (hasher.finish() >> 1).max(1)
     }
 }
 

@@ -159,6 +159,17 @@ fn a_token_does_not_survive_a_write() {
     );
 }
 
+/// Clients of other languages read them into numbers with a sign: spymemcached ended its connection over half of them.
+#[test]
+fn tokens_are_no_negative_numbers_to_anybody() {
+    let mut talk = Talk::new(1);
+    for value in 100..164 {
+        let said = talk.ask(&format!("set a 0 0 3\r\n{value}\r\ngets a\r\n"));
+        let token = said.lines().nth(1).and_then(|line| line.strip_prefix("VALUE a 0 3 ")).unwrap();
+        assert!(token.parse::<i64>().is_ok_and(|token| token > 0), "{token}");
+    }
+}
+
 #[test]
 fn a_value_too_large_is_passed_over_and_not_taken_for_the_old_one() {
     let mut talk = Talk::new(1);
