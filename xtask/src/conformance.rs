@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! fetch      source packages of Debian, of which the tests are used; nothing of them is committed
-//! server     the served cache
 //! listed     what is expected of each suite: tests/conformance
 //! redis      the Tcl files of Redis
 //! memcached  the t/*.t of memcached, and memccapable
@@ -14,15 +13,14 @@ mod fetch;
 mod listed;
 mod memcached;
 mod redis;
-mod server;
 
-use crate::phase::{cargo, run as run_program};
+use crate::cache_server::{CacheServer, Scratch};
+use crate::phase::{self, cargo, run as run_program};
 use crate::{root, tools};
 use anyhow::{Context, Result, bail};
 use listed::Failing;
-use server::CacheServer;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// Environment that turns a suite that cannot be had into a failure.
@@ -99,7 +97,7 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
         }
     };
     run_program(cargo().args(["build", "--release", "--package", "zoneweave"]))?;
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new("conformance")?;
     let started = Instant::now();
     let mut report = Report::default();
     // Values of 4 MB, and with them memory and zones of some size.
@@ -183,23 +181,6 @@ impl Report {
     }
 }
 
-/// A directory that is gone with us.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch> {
-        let path = std::env::temp_dir().join(format!("zoneweave-conformance-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("{}", path.display()))?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _what_is_left_is_in_the_way_of_nobody = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Directory of what is downloaded.
 fn folder() -> PathBuf {
     root().join("target/conformance")
@@ -207,18 +188,5 @@ fn folder() -> PathBuf {
 
 /// All that a program says, with errors, until it ends or has taken too long.
 fn said(command: &mut Command, log: &Path) -> Result<String> {
-    let file = std::fs::File::create(log).with_context(|| format!("{}", log.display()))?;
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let mut child = command.spawn().with_context(|| format!("{:?} did not start", command.get_program()))?;
-    let started = Instant::now();
-    while child.try_wait()?.is_none() {
-        if started.elapsed() > FILE_MAX {
-            child.kill()?;
-            child.wait()?;
-            println!("    took more than {} s and was ended", FILE_MAX.as_secs());
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(String::from_utf8_lossy(&std::fs::read(log)?).into_owned())
+    Ok(phase::said(command, log, FILE_MAX)?.text)
 }

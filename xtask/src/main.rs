@@ -5,13 +5,15 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, sim, md, siege, guest, conformance/, bench, fuzz, sanitize, ci
+//! test, sim, md, siege, guest, conformance/, clients/, bench, fuzz, sanitize, ci
 //! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
 
 mod bench;
+mod cache_server;
 mod ci;
+mod clients;
 mod conformance;
 mod deb;
 mod fuzz;
@@ -143,6 +145,15 @@ const COMMANDS: &[Command] = &[
         run: Run::Words("[--short] [FILE...]", conformance::run),
     },
     Command {
+        name: "clients",
+        line: "client libraries and tools of Redis and memcached against a served cache: all, or some by name or language",
+        help: "Installs each library in the version that tests/clients pins to target/clients once, and runs a program of ours with it: redis-py, pymemcache, Django,\n\
+               Flask-Caching (python); ioredis, node-redis, memcached (node); go-redis, gomemcache (go); redis (rust); hiredis (c); lettuce, jedis,\n\
+               spymemcached (java); redis-cli, redis-benchmark, memcaslap (tools). A language whose toolchain is missing is skipped with a line that says so;\n\
+               ZONEWEAVE_REQUIRE_TOOLS=1 turns that into failing. --short: redis-cli, python, node and c, as CI does.",
+        run: Run::Words("[--short] [NAME...]", clients::run),
+    },
+    Command {
         name: "bench",
         line: "the cost of a write, and NBD beside nbdkit",
         help: "`zoneweave lab null-write --json` and, where fio and nbdkit are, `zoneweave lab nbd-compare \
@@ -243,7 +254,9 @@ fn check() -> Result<()> {
 /// The same without the targets of `fuzz/`, which CI builds in a phase of their own.
 fn check_workspace() -> Result<()> {
     phase::run(cargo().args(["fmt", "--all", "--check"]))?;
-    phase::run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
+    for other in ["fuzz/Cargo.toml", "tests/clients/rust/Cargo.toml"] {
+        phase::run(cargo().args(["fmt", "--manifest-path", other, "--check"]))?;
+    }
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     phase::run(cargo().args(lints))?;
     // The targets are built with their own lock file as it is.

@@ -2,7 +2,7 @@
 
 use crate::root;
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,37 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("`{line}` failed: {}", output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` did not print text"))
+}
+
+/// What a program said, with errors, and whether it succeeded.
+pub struct Said {
+    pub text: String,
+    pub is_success: bool,
+}
+
+/// Lets a program say what it has to into a file, until it ends or has taken too long, which is said and no success.
+///
+/// # Errors
+/// When it cannot be started, or the file not be written.
+pub fn said(command: &mut Command, log: &Path, longest: Duration) -> Result<Said> {
+    let file = std::fs::File::create(log).with_context(|| format!("{}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut child = command.spawn().with_context(|| format!("{:?} did not start", command.get_program()))?;
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if started.elapsed() > longest {
+            child.kill()?;
+            child.wait()?;
+            println!("    took more than {} s and was ended", longest.as_secs());
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+    Ok(Said { text, is_success: status.is_some_and(|status| status.success()) })
 }
 
 fn line_of(command: &Command) -> String {
@@ -99,6 +130,20 @@ mod tests {
         assert!(phases.time("bad", || bail!("no")).is_err());
         assert!(!phases.all_succeeded());
         assert!(phases.summary().starts_with("good ok 0.0 s, bad FAILED 0.0 s; total"));
+    }
+
+    #[test]
+    fn what_a_program_says_is_returned_however_it_ends() {
+        let log = std::env::temp_dir().join(format!("zoneweave-said-{}", std::process::id()));
+        let shell = |script: &str, longest| {
+            said(Command::new("sh").args(["-c", script]), &log, Duration::from_millis(longest)).unwrap()
+        };
+        let good = shell("echo a; echo b >&2", 60_000);
+        assert!(good.is_success && good.text == "a\nb\n");
+        let bad = shell("echo a; exit 3", 60_000);
+        assert!(!bad.is_success && bad.text == "a\n");
+        assert!(!shell("exec sleep 60", 1).is_success);
+        std::fs::remove_file(log).unwrap();
     }
 
     #[test]

@@ -117,6 +117,21 @@ pub fn install(packages: &[&str], programs: &[&str]) -> Result<()> {
     run(apt().args(["install", "-y", "--no-install-recommends"]).args(packages))
 }
 
+/// Installs a Debian package when a file of it is not here; as root, else says what is missing.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_for(package: &str, file: &Path) -> Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    if !is_root() {
+        bail!("missing: {} (Debian: apt-get install -y {package})", file.display());
+    }
+    run(apt().arg("update"))?;
+    run(apt().args(["install", "-y", "--no-install-recommends", package]))
+}
+
 fn apt() -> Command {
     let mut command = Command::new("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive");

@@ -1,8 +1,8 @@
 //! The t/*.t of memcached, against a server that is there already, and memccapable of libmemcached.
 
 use super::listed::{Failing, judge, lines};
-use super::server::CacheServer;
 use super::{Outcome, said};
+use crate::cache_server::CacheServer;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -4,8 +4,8 @@
 //! are listed as failing each by itself.
 
 use super::listed::{Failing, judge, lines};
-use super::server::CacheServer;
 use super::{Outcome, said};
+use crate::cache_server::CacheServer;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;

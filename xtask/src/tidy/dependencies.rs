@@ -32,6 +32,8 @@ const ROOMS: &[Room] = &[
     room("crates/sim", &["base", "zone", "block", "drive", "array", "baseline", "cache"], true),
     room("", &["base", "zone", "block", "drive", "array", "cache", "server", "lab", "sim"], true),
     room("xtask", &[], true),
+    // A client of a served cache, in a workspace of its own.
+    room("tests/clients/rust", &[], true),
     room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server", "lab"], true),
 ];
 

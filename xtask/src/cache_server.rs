@@ -1,4 +1,4 @@
-//! A cache that is served for a suite, to clients of both protocols.
+//! A cache that is served for a suite or a client, to clients of both protocols.
 
 use crate::root;
 use anyhow::{Context, Result, bail};
@@ -72,5 +72,23 @@ impl Drop for CacheServer {
     fn drop(&mut self) {
         let _ended_already = self.child.kill();
         let _ended = self.child.wait();
+    }
+}
+
+/// A directory that is gone with us.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// An empty one for a command.
+    pub fn new(command: &str) -> Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("zoneweave-{command}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("{}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _what_is_left_is_in_the_way_of_nobody = std::fs::remove_dir_all(&self.0);
     }
 }
