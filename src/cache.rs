@@ -2,6 +2,7 @@
 //!
 //! `options` is what can be typed, `directory` a cache's directory on disk: `cache.toml`, its drives, its control socket.
 
+mod attendance;
 mod bays;
 mod check;
 mod create;

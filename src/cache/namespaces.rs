@@ -85,7 +85,7 @@ fn percent(text: &str) -> Result<u32, String> {
 }
 
 /// A time in milliseconds.
-fn millis(text: &str) -> Result<u64, String> {
+pub fn millis(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}`: write a time like 500ms, 30s, 10m, 1h or 2d");
     let split = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
     let unit = match &text[split..] {

@@ -1,11 +1,12 @@
 //! What can be typed after `zoneweave cache`.
 
 use super::memory;
-use super::namespaces::NamespaceOption;
+use super::namespaces::{self, NamespaceOption};
 use crate::cli::{Query, parse_blocks, parse_size};
 use crate::exit::Exit;
 use crate::force::{self, Forced};
 use anyhow::Result as Checked;
+use base::time::Nanos;
 use base::units::{human_bytes, parse_bytes};
 use cache::admission::Admission;
 use cache::config::Acknowledge;
@@ -222,6 +223,10 @@ pub struct CacheServiceOptions {
     /// is on flash, and flushed); media wants --admission all
     #[arg(long, default_value = "memory", value_name = "BY")]
     pub acknowledge: Acknowledge,
+    /// Longest time without a server, like 10s, 1s at least: after more of it the cache begins empty, for nodes behind a proxy that ejects
+    /// them and takes deletes elsewhere; so it does when the machine was started since [default: never]
+    #[arg(long, value_parser = parse_absence, value_name = "TIME")]
+    pub forget_after: Option<Nanos>,
     /// Longest value that is stored, at most half a zone and a 16th of --memory [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
@@ -280,6 +285,20 @@ fn parse_endurance(text: &str) -> Result<u64, String> {
         0 => Err(format!("`{text}`: with no bytes a day nothing is ever written")),
         bytes => Ok(bytes),
     }
+}
+
+/// Shortest absence that is told from a server that is busy.
+const ABSENCE_MILLIS_MIN: u64 = 1_000;
+
+fn parse_absence(text: &str) -> Result<Nanos, String> {
+    let millis = namespaces::millis(text)?;
+    if millis < ABSENCE_MILLIS_MIN {
+        return Err(format!("{text}: a server may be busy for as long; say 1s or more"));
+    }
+    millis
+        .checked_mul(1_000_000)
+        .map(Nanos)
+        .ok_or_else(|| format!("{text}: that is longer than anybody waits"))
 }
 
 /// Longest value of any cache.

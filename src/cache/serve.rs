@@ -1,5 +1,6 @@
 //! `zoneweave cache up` and `cache serve`: mounts a cache and serves it until told to stop.
 
+use super::attendance::Attended;
 use super::bays::{self, BayReport, Said};
 use super::create::{self, Plan};
 use super::directory::CacheDirectory;
@@ -107,8 +108,14 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     hosting.listen();
     let errands = Errands::default();
     let names = options.namespace.iter().filter_map(|own| Some((own.namespace, own.name.clone()?))).collect();
-    let mut served = Served { volume, memory_bytes_max: options.memory, names, directory, hosting, errands };
+    let attended = options.forget_after.map(|limit| Attended::open(&directory, limit)).transpose()?;
+    let memory_bytes_max = options.memory;
+    let mut served = Served { volume, memory_bytes_max, names, directory, hosting, errands, attended };
+    served.attend(clock.now());
     let result = cache_loop::run(&config, service, &mut served);
+    if let Some(attended) = &mut served.attended {
+        attended.leave(&served.volume);
+    }
     supervisor::say_stopping();
     result?;
     log::info!("stopped; what goes to flash is on the drives");
@@ -216,9 +223,17 @@ struct Served {
     directory: CacheDirectory,
     hosting: Hosting,
     errands: Errands,
+    attended: Option<Attended>,
 }
 
 impl Served {
+    /// The cache is served now.
+    fn attend(&mut self, now: Instant) {
+        if let Some(attended) = &mut self.attended {
+            attended.see(now, &mut self.volume);
+        }
+    }
+
     /// Begins what takes several turns, or tells how it stands; `None` when the line is about something else.
     fn run_errand(&mut self, now: Instant, line: &str) -> Option<Attempt<Value>> {
         let (word, words) = line.split_once(' ')?;
@@ -261,17 +276,20 @@ impl Served {
 
 impl Cache for Served {
     fn submit(&mut self, now: Instant, wall: WallMillis, request: Request) {
+        self.attend(now);
         self.volume.submit(now, wall, request);
     }
 
     fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
+        self.attend(now);
         let goes_on = self.volume.turn(now, wall, replies);
         self.errands.take(replies);
         goes_on
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.volume.next_deadline()
+        let due = self.attended.as_ref().map(Attended::due);
+        self.volume.next_deadline().into_iter().chain(due).min()
     }
 
     fn walk_place(&self, number: u64) -> u64 {
@@ -354,7 +372,9 @@ impl ServedCache for Served {
         match line {
             "status" => {
                 let Served { volume, directory, names, .. } = self;
-                json(&Seen { volume, directory, names }).to_string()
+                let mut report = json(&Seen { volume, directory, names });
+                report["forget"] = self.attended.as_ref().map(Attended::report).into();
+                report.to_string()
             }
             _ => match self.act_on_drive(line) {
                 Ok(attempt) => serde_json::json!(attempt).to_string(),

@@ -107,10 +107,9 @@ pub fn json(seen: &Seen<'_>) -> Value {
     zones["expired"] = json!(counters.zones_expired);
     zones["spared"] = json!(counters.zones_spared);
     let admission = status.admission;
-    json!({
+    let mut report = json!({
         "uuid": seen.directory.file.uuid,
         "served": true,
-        "drive_states": drives(seen),
         "drives": status.drives,
         "takes_writes": !status.frozen,
         "objects": status.objects,
@@ -158,6 +157,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
         "index_slots_max": status.index_slots_max,
         "index_full": counters.index_full,
         "damaged": counters.damaged,
+        "absences": counters.absences,
         "recovery": {
             "records_found": recovery.records_found,
             "records_hidden": recovery.records_hidden,
@@ -166,7 +166,9 @@ pub fn json(seen: &Seen<'_>) -> Value {
             "zones_dropped": recovery.zones_dropped,
             "drives_emptied": recovery.drives_emptied,
         },
-    })
+    });
+    report["drive_states"] = drives(seen).into();
+    report
 }
 
 /// Namespaces that have a share, or are used.
@@ -296,6 +298,9 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/recovery/records_hidden"),
         number("/recovery/zones_dropped")
     );
+    if let Some(absence) = report.pointer("/forget/absence").and_then(Value::as_str) {
+        text += &format!("forgotten everything that was stored before: {absence}\n");
+    }
     text
 }
 

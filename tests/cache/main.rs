@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attendance;
 mod bays;
 mod devices;
 mod differential;

@@ -40,6 +40,7 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("redis-benchmark"), package: "redis-tools", tests: "cache" },
     // The same program is redis-server under its own name, which needs no package.
     Tool { probe: Probe::Program("redis-check-rdb"), package: "redis-tools", tests: "cache" },
+    Tool { probe: Probe::Program("nutcracker"), package: "nutcracker", tests: "cache" },
     Tool { probe: Probe::Program("tclsh"), package: "tcl", tests: "conformance" },
     Tool { probe: Probe::Program("prove"), package: "perl", tests: "conformance" },
     Tool { probe: Probe::Program("memccapable"), package: "libmemcached-tools", tests: "conformance" },

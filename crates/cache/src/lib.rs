@@ -4,6 +4,7 @@
 //! newer one, or with nothing, whatever the drives and the power do (docs/adr/0040-cache-invalidations.md).
 
 pub mod admission;
+pub mod attendance;
 pub mod config;
 pub mod format;
 pub mod ghost;

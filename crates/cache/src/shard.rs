@@ -163,6 +163,8 @@ struct Desk {
     unflushed: BTreeMap<usize, Unflushed>,
     /// A clear that waits for what came before it, or is under way.
     clear: Option<Clear>,
+    /// Everything is to be forgotten, as soon as no other clear is under way.
+    forgets: bool,
     /// Requests that came after the clear.
     behind: VecDeque<Request>,
 }

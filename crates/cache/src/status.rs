@@ -68,6 +68,8 @@ pub struct Counters {
     pub damaged: u64,
     /// Drives that failed.
     pub drives_failed: u64,
+    /// Times that everything was forgotten, for the cache was without a server.
+    pub absences: u64,
     /// By namespace.
     pub namespaces: [NamespaceCounters; NAMESPACES],
 }

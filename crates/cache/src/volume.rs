@@ -48,6 +48,17 @@ impl CacheVolume {
         self.ready_at = now;
     }
 
+    /// Everything is forgotten, durably, before what comes from now on is answered.
+    pub fn forget_all(&mut self) {
+        self.shard.forget_all();
+    }
+
+    /// True when nothing that has to be forgotten could come back with another life.
+    #[must_use]
+    pub fn has_forgotten(&self) -> bool {
+        !self.shard.is_forgetting() && !self.is_frozen()
+    }
+
     /// Judges whether a new drive may take a place now.
     ///
     /// # Errors

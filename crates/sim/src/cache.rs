@@ -9,6 +9,7 @@
 //! A run is a plan and a list of acts; a seed draws both. The drives are those of the other simulations ([`crate::run()`]).
 
 mod act;
+mod attended;
 mod client;
 mod copies;
 mod ledger;

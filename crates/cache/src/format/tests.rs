@@ -29,6 +29,7 @@ fn the_document_matches_the_code() {
         ("cache-header", header::FIELDS),
         ("cache-directory", directory::FIELDS),
         ("cache-journal", journal::FIELDS),
+        ("cache-attendance", crate::attendance::FIELDS),
     ];
     let expected = with_tables(&document, &tables);
     if std::env::var_os("ZONEWEAVE_BLESS").is_some() {

@@ -3,6 +3,7 @@
 //! ```text
 //!   Clear, ClearAt ──> all before it answered ──> in memory ──> record settled ──> answer, and what came behind it
 //!   a planned time ──> the first request, or turn, at or after it
+//!   an absence (ADR 56) ──> before all that comes from now on
 //! ```
 //! What is planned stands in superblocks before its answer, and is done by the first life of the cache that sees the time: no request
 //! that comes at or after it is answered before the clear is recorded. A record that does not count any more (`mount/members.rs`)
@@ -25,7 +26,7 @@ enum Plan {
 /// A clear that waits for what came before it, or is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clear {
-    /// Whose it is; nobody's, when its time has come.
+    /// Whose it is; nobody's, when its time has come, or the cache was without a server.
     id: Option<RequestId>,
     /// All of them, when there is none.
     namespace: Option<Namespace>,
@@ -46,6 +47,11 @@ impl Clear {
         Clear { id: Some(id), namespace: Some(namespace), plan, version: None }
     }
 
+    /// True of one of everything that no client asked for: the cache was without a server.
+    fn is_nobodys(&self) -> bool {
+        self.id.is_none() && self.namespace.is_none()
+    }
+
     fn is_of(&self, namespace: Namespace) -> bool {
         self.namespace.is_none_or(|own| own == namespace)
     }
@@ -63,10 +69,25 @@ impl Shard {
         self.desk.clear = Some(clear);
     }
 
-    /// Begins a clear whose time has come, unless another is under way.
+    /// Everything is to be forgotten before what comes from now on is answered.
+    pub fn forget_all(&mut self) {
+        self.desk.forgets = true;
+    }
+
+    /// True while superblocks do not say yet that everything was forgotten.
+    #[must_use]
+    pub fn is_forgetting(&self) -> bool {
+        self.desk.forgets || self.desk.clear.is_some_and(|clear| clear.is_nobodys())
+    }
+
+    /// Begins a clear whose time has come, or that nobody asked for, unless another is under way.
     pub(super) fn begin_clear_due(&mut self) {
         if self.desk.clear.is_some() {
             return;
+        }
+        if std::mem::take(&mut self.desk.forgets) {
+            self.counters.absences += 1;
+            return self.accept_clear(Clear { id: None, namespace: None, plan: Plan::Stays, version: None });
         }
         let planned = (0..).map(Namespace).zip(&self.clears.planned);
         let mut due = planned.filter(|(_, at)| at.is_some_and(|at| at <= self.clocks.wall));

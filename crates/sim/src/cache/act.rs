@@ -222,6 +222,10 @@ pub enum Act {
     PlugIn,
     /// The next mount has an index for objects of this many bytes.
     Resize(u64),
+    /// Nobody serves the cache for so many nanoseconds before the next mount.
+    Absent(u64),
+    /// The process does not run for so many nanoseconds, and then it does again.
+    Freeze(u64),
 }
 
 impl Act {
@@ -307,6 +311,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     add_growth(plan, &mut acts);
     add_expiring(plan, &mut acts);
     spare_some(plan, &mut acts);
+    add_absences(plan, &mut acts);
     acts
 }
 
@@ -443,6 +448,25 @@ fn spare_some(plan: &Plan, acts: &mut Vec<Act>) {
             acts.push(Act::Set { key, bytes: 9_000, filler: Filler::Dots, expiry: Expiry::Never });
         }
         acts.push(Act::Get(random.index(spared)));
+    }
+}
+
+/// Times in which nobody serves the cache, where that makes it forget, before it begins again and while a process stands still, among the acts.
+/// Drawn from a stream of their own.
+fn add_absences(plan: &Plan, acts: &mut Vec<Act>) {
+    let Some(limit) = plan.forget_after else { return };
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4eab ^ 1 << 40);
+    let others = std::mem::take(acts);
+    let every = 5 + random.below(100);
+    for act in others {
+        let ends = matches!(act, Act::Stop { .. } | Act::StopAt { .. } | Act::AddDrive { joins: false });
+        if ends && random.chance(1, 2) {
+            acts.push(Act::Absent(random.below(limit * 2)));
+        }
+        acts.push(act);
+        if random.chance(1, every) {
+            acts.push(Act::Freeze(random.below(limit * 2)));
+        }
     }
 }
 

@@ -63,6 +63,8 @@ pub struct Plan {
     pub depth: usize,
     /// When a store is answered.
     pub acknowledge: Acknowledge,
+    /// Longest time without a server, in nanoseconds: after more of it the cache begins empty.
+    pub forget_after: Option<u64>,
 }
 
 /// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
@@ -101,8 +103,9 @@ impl Plan {
             shares: Shares::default(),
             active_zones: 6,
             acknowledge: Acknowledge::Memory,
+            forget_after: None,
         };
-        plan.with_groups().with_shares().with_acknowledgement()
+        plan.with_groups().with_shares().with_acknowledgement().with_absences()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -144,6 +147,15 @@ impl Plan {
         let is_drawn = Random::from_seed(self.seed ^ 0x0cac_4e88).chance(1, 5);
         match is_drawn && self.admission == All {
             true => Plan { acknowledge: Acknowledge::Media, ..self },
+            false => self,
+        }
+    }
+
+    /// A fifth of the plans forget after an absence. Drawn from a stream of its own.
+    fn with_absences(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4eab);
+        match random.chance(1, 5) {
+            true => Plan { forget_after: Some(1 << (20 + random.below(8))), ..self },
             false => self,
         }
     }

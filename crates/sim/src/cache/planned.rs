@@ -72,7 +72,11 @@ impl World {
     }
 
     /// Keys of a namespace that are chosen have a version that is none.
-    fn begin_gone(&mut self, namespace: Namespace, chosen: impl Fn(usize) -> bool) -> Vec<(usize, u64)> {
+    pub(super) fn begin_gone(
+        &mut self,
+        namespace: Namespace,
+        chosen: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, u64)> {
         let mut versions = Vec::new();
         for key in (0..KEYS).filter(|key| name_of(*key).0 == namespace && chosen(*key)) {
             let version = self.oracle.begin(key);

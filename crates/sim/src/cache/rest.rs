@@ -144,6 +144,10 @@ impl World {
 
     /// Copies of the drives, mounted anew, hold what the cache holds, and nothing stale whichever drive is lost.
     fn check_copies(&mut self) -> Result<(), Failure> {
+        if self.attended.owes() {
+            // Without drives it cannot be recorded that all is to be forgotten.
+            return Ok(());
+        }
         let is_whole = !self.may_freeze();
         let present: Vec<usize> = (0..self.mounted().shard().drives().len())
             .filter(|drive| self.mounted().shard().drives()[*drive].up)

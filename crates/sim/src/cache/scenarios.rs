@@ -34,6 +34,7 @@ fn plan() -> Plan {
         shares: ::cache::share::Shares::default(),
         active_zones: 6,
         acknowledge: Acknowledge::Memory,
+        forget_after: None,
     }
 }
 
@@ -111,7 +112,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
 /// The run of a seed, from before some of them had stores that the media answer.
 fn drawn(seed: u64) -> Run {
     let Run { plan, acts } = Run::draw(seed);
-    Run { plan: Plan { acknowledge: Acknowledge::Memory, ..plan }, acts }
+    Run { plan: Plan { acknowledge: Acknowledge::Memory, forget_after: None, ..plan }, acts }
 }
 
 /// It takes a record of the members in the moment in which the last entries are durable: a little less memory than was drawn brings both together.

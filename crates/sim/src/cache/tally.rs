@@ -52,6 +52,8 @@ pub struct Tally {
     pub clears_planned: u64,
     /// Keys that had to be gone when such a time had come.
     pub clears_confirmed: u64,
+    /// Times that everything had to be forgotten, for the cache was without a server.
+    pub absences: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
@@ -85,6 +87,7 @@ impl Counts for Tally {
         self.additions += other.additions;
         self.clears_planned += other.clears_planned;
         self.clears_confirmed += other.clears_confirmed;
+        self.absences += other.absences;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.events += other.events;

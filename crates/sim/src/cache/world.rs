@@ -2,6 +2,7 @@
 
 use super::Tally;
 use super::act::{ADDED_MAX, Act, Moment};
+use super::attended::Attended;
 use super::client::Desk;
 use super::ledger::Ledger;
 use super::oracle::Oracle;
@@ -27,7 +28,7 @@ use zone::device::{ZoneState, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// Identity of the cache.
-const CACHE: [u8; 16] = [9; 16];
+pub(super) const CACHE: [u8; 16] = [9; 16];
 /// Secret of its hashes.
 pub(super) const SECRET: [u8; 16] = [3; 16];
 /// Wall time at the beginning, in milliseconds.
@@ -101,6 +102,7 @@ pub struct World {
     pub(super) scans: [Option<Scan>; 2],
     pub(super) planned: Planned,
     pub(super) random: Random,
+    pub(super) attended: Attended,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
     pub(super) tally: Tally,
@@ -127,6 +129,7 @@ impl World {
             scans: [None, None],
             planned: Planned::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
+            attended: Attended::of(plan),
             spares_caches: false,
             tally: Tally::default(),
         };
@@ -223,6 +226,8 @@ impl World {
             Act::AddDrive { joins } => return self.add_drive(joins),
             Act::PlugIn => self.bays.plugs_in = true,
             Act::Resize(object_mean) => self.plan.object_mean = object_mean,
+            Act::Absent(nanos) => self.attended.absent += nanos,
+            Act::Freeze(nanos) => self.freeze(nanos)?,
             _ => self.break_drive(act),
         }
         self.after_act()
@@ -417,6 +422,7 @@ impl World {
             }
             let mut replies = Vec::new();
             self.pass_times();
+            self.attend()?;
             let (now, wall) = (self.clock.now, self.clock.tell());
             let has_moved = self.volume().turn(now, wall, &mut replies);
             self.note_decisions()?;
@@ -536,6 +542,7 @@ impl World {
         self.ledger.stop(&counters, power && self.plan.is_volatile);
         drop(volume);
         self.go_dark(power);
+        self.end_attendance(power);
         Ok(())
     }
 
@@ -557,6 +564,7 @@ impl World {
     /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
     fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
         self.exchange();
+        self.pass_absence();
         for (without, cut) in std::mem::take(&mut self.bays.tries) {
             self.try_without(without, cut);
         }
@@ -568,6 +576,7 @@ impl World {
                 cut = None;
                 drop(result);
                 self.go_dark(true);
+                self.end_attendance(true);
                 continue;
             }
             self.rack.lock().power.disarm_cuts();
@@ -649,6 +658,7 @@ impl World {
         self.ledger.mounted(&status.recovery, status.drives == self.members());
         self.tally.mounts += 1;
         self.meet_times();
+        self.begin_attendance();
     }
 
     /// Does what an operator does when a mount is refused; false when that is nothing.
