@@ -11,6 +11,7 @@ mod drives;
 mod dump;
 mod errands;
 mod flush;
+mod host;
 mod memory;
 mod namespaces;
 mod offline;

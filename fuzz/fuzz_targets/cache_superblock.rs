@@ -3,6 +3,7 @@
 
 use cache::format::superblock::{Clears, FIELDS, Member, Standing, Superblock};
 use cache::request::WallMillis;
+use cache::shared::Mark;
 use fuzz::{assert_same_fields, block, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,10 +20,15 @@ fn seeds() {
         members: members.collect(),
         quorum: 1,
         clears: Clears { below: [5; 16], planned: [Some(WallMillis(6)); 16] },
+        mark: None,
     };
-    let mut encoded = block(&[]);
-    superblock.encode(1, &mut encoded);
-    seed("cache_superblock", &[trimmed(&encoded)]);
+    let marked = Superblock { mark: Some(Mark { boot: [9; 16], log: 4 }), ..superblock.clone() };
+    let seeds = [superblock, marked].map(|record| {
+        let mut encoded = block(&[]);
+        record.encode(1, &mut encoded);
+        trimmed(&encoded)
+    });
+    seed("cache_superblock", &seeds);
 }
 
 fuzz_target!(init: seeds(), |data: &[u8]| {
@@ -31,6 +37,6 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
     let mut anew = block(&[]);
     found.encode(member, &mut anew);
     assert_eq!(Superblock::decode(&anew), Some((found, member)));
-    // Of places beyond the last, nothing means anything.
-    assert_same_fields(FIELDS, &anew, &raw, &["RESERVED", "MEMBER_", "ZONES_LOST"]);
+    // Of places beyond the last, nothing means anything, and of a start of the machine neither without a log.
+    assert_same_fields(FIELDS, &anew, &raw, &["RESERVED", "MEMBER_", "ZONES_LOST", "BOOT"]);
 });

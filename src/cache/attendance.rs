@@ -1,6 +1,7 @@
 //! `--forget-after`: a file that says when the cache was served last, and what it makes the cache forget.
 
 use super::directory::CacheDirectory;
+use super::host::boot;
 use anyhow::{Context, Result};
 use base::time::{Instant, Nanos};
 use cache::CacheVolume;
@@ -10,8 +11,6 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// See the module.
 pub struct Attended {
@@ -38,7 +37,7 @@ impl Attended {
         let file = file.with_context(named)?;
         let mut record = Vec::new();
         (&file).read_to_end(&mut record).with_context(named)?;
-        let place = Place { cache: *directory.file.uuid.as_bytes(), boot: *boot()?.as_bytes() };
+        let place = Place { cache: *directory.file.uuid.as_bytes(), boot: boot()? };
         let attendance = Attendance::new(place, limit, &record);
         Ok(Attended { attendance, limit, file, due: Instant(0), absence: None, is_writing: true })
     }
@@ -95,12 +94,6 @@ impl Attended {
             "absence": self.absence.map(|absence| absence.to_string()),
         })
     }
-}
-
-/// Identity of this start of the machine.
-fn boot() -> Result<uuid::Uuid> {
-    let text = std::fs::read_to_string(BOOT_ID).context(BOOT_ID)?;
-    uuid::Uuid::parse_str(text.trim()).context(BOOT_ID)
 }
 
 /// Time since the start of the machine, suspended or not.

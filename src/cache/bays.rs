@@ -5,6 +5,7 @@
 
 use super::directory::{CacheDirectory, CacheDrive};
 use super::drives;
+use super::host;
 use super::memory;
 use super::offline::Offline;
 use super::options::{CacheBay, CacheDriveCommand, CacheReplace};
@@ -17,6 +18,7 @@ use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::DriveIndex;
+use cache::config::Invalidate;
 use cache::shard::BayRefusal;
 use cache::{CacheVolume, MemoryShort};
 use drive::any::{AnyDrive, Peek};
@@ -436,7 +438,8 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay, said: &Said) -
     open.devices[place] = None;
     let geometry = open.devices.iter().flatten().next().map(|device| *device.geometry());
     let geometry = geometry.context("no drive is there to make one like")?;
-    let mounted = cache::mount_whole(DriveSet::new(open.devices), Instant(0), wall());
+    let host = host::host(&directory, Invalidate::Media)?;
+    let mounted = cache::mount_whole(host, DriveSet::new(open.devices), Instant(0), wall());
     drop(mounted.map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?);
     let newcomer = Newcomer::make(&directory, place, said, &geometry)?;
     drop(newcomer.settle(&mut directory, place, None)?);

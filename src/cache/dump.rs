@@ -4,12 +4,14 @@
 use super::directory::CacheDirectory;
 use super::drives;
 use super::errands::{Wish, named, own_word, word_of};
+use super::host::host;
 use super::options::CacheDump;
 use super::serve::wall;
 use crate::exit::Exit;
 use crate::replace::ask_at_until_done;
 use anyhow::{Context, Result};
 use base::time::Instant;
+use cache::config::Invalidate;
 use cache::request::{Namespace, Op, Outcome, Told, Walk, WallMillis};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -35,7 +37,8 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
             }
         };
         let dir = options.dir.display();
-        cache::list(&mut set, Instant(0), wall(), &mut tell)
+        let host = host(&directory, Invalidate::Media)?;
+        cache::list(&mut set, Instant(0), (wall(), &host), &mut tell)
             .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
         result?;
     }

@@ -2,11 +2,13 @@
 
 use super::directory::CacheDirectory;
 use super::drives;
+use super::host::host;
 use super::serve::wall;
 use crate::exit::Exit;
 use crate::replace::Attempt;
 use anyhow::Result;
 use base::time::Instant;
+use cache::config::Invalidate;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
 use cache::{CacheVolume, mount_whole};
 use zone::drives::DriveSet;
@@ -26,7 +28,8 @@ impl Offline {
     pub fn mount(directory: &CacheDirectory) -> Result<Offline> {
         let drives = DriveSet::new(drives::open(directory, None)?.devices);
         let dir = directory.path.display();
-        let volume = mount_whole(drives, Instant(0), wall())
+        let host = host(directory, Invalidate::Media)?;
+        let volume = mount_whole(host, drives, Instant(0), wall())
             .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
         Ok(Offline { volume, now: Instant(0) })
     }

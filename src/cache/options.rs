@@ -9,7 +9,7 @@ use anyhow::Result as Checked;
 use base::time::Nanos;
 use base::units::{human_bytes, parse_bytes};
 use cache::admission::Admission;
-use cache::config::Acknowledge;
+use cache::config::{Acknowledge, Invalidate};
 use cache::policy::Eviction;
 use clap::{Args, Subcommand};
 use server::Listen;
@@ -223,6 +223,10 @@ pub struct CacheServiceOptions {
     /// is on flash, and flushed); media wants --admission all
     #[arg(long, default_value = "memory", value_name = "BY")]
     pub acknowledge: Acknowledge,
+    /// Where what hides older versions is before a client is answered: media, or process (in memory that outlives the process; after a power
+    /// failure the cache begins empty), for those who overwrite or delete small objects without end
+    #[arg(long, default_value = "media", value_name = "PLACE")]
+    pub invalidate: Invalidate,
     /// Longest time without a server, like 10s, 1s at least: after more of it the cache begins empty, for nodes behind a proxy that ejects
     /// them and takes deletes elsewhere; so it does when the machine was started since [default: never]
     #[arg(long, value_parser = parse_absence, value_name = "TIME")]

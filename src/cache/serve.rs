@@ -6,6 +6,7 @@ use super::create::{self, Plan};
 use super::directory::CacheDirectory;
 use super::drives;
 use super::errands::{Errands, Wish};
+use super::host::host;
 use super::memory;
 use super::namespaces;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
@@ -34,6 +35,9 @@ use zone::drives::DriveSet;
 
 /// Longest value, unless somebody asks for longer ones.
 const OBJECT_BYTES: u64 = 16 << 20;
+/// What is said where memory that held entries is gone.
+const LOST: &str = "everything that was stored is forgotten: the machine was started since (--invalidate process), or the file \
+                    `invalidations` is gone";
 /// A value has room several times in what clients have: arriving, under way, leaving.
 const OBJECTS_IN_CLIENTS: u64 = 4;
 
@@ -88,7 +92,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let settings = settings(options, drives.zone_bytes, password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted };
-    let volume = cache::mount(DriveSet::new(drives.devices), clock.now(), wall(), engine)
+    let host = host(&directory, engine.invalidate)?;
+    let volume = cache::mount_on(host, DriveSet::new(drives.devices), clock.now(), (wall(), engine))
         .map_err(|error| Exit::Failed.error(format!("{}: {error}", directory.path.display())))?;
     let recovered = volume.status();
     log::info!(
@@ -97,6 +102,9 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
         recovered.recovery.records_found,
         recovered.recovery.zones_dropped
     );
+    if recovered.recovery.is_emptied {
+        log::warn!("{LOST}");
+    }
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -139,6 +147,7 @@ fn engine(options: &CacheServiceOptions) -> Result<Options> {
         admission: options.admission()?,
         endurance: options.endurance,
         acknowledge: options.acknowledge()?,
+        invalidate: options.invalidate,
         shares: namespaces::shares(&options.namespace, options.eviction)?,
         ..Options::default()
     })
@@ -387,9 +396,11 @@ impl ServedCache for Served {
     }
 
     /// Buffers go to the drives by themselves, some milliseconds after they began to fill.
-    fn begin_stop(&mut self, _: Instant) {}
+    fn begin_stop(&mut self, _: Instant) {
+        self.volume.begin_stop();
+    }
 
     fn has_stopped(&self) -> bool {
-        self.volume.is_flushed() && self.volume.in_flight() == 0
+        self.volume.has_stopped()
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::admission::{Admission, WHOLE};
 use cache::request::Namespace;
-use cache::status::{NamespaceStatus, ZoneCounts};
+use cache::status::{NamespaceStatus, Recovery, ZoneCounts};
 use cache::{CacheVolume, Status};
 use serde_json::{Value, json};
 use server::control::{self, AskError};
@@ -93,6 +93,19 @@ fn zones(zones: &ZoneCounts) -> Value {
     })
 }
 
+fn recovered(recovery: &Recovery) -> Value {
+    json!({
+        "records_found": recovery.records_found,
+        "records_hidden": recovery.records_hidden,
+        "records_older": recovery.records_older,
+        "records_without_slot": recovery.records_without_slot,
+        "records_shared": recovery.records_shared,
+        "zones_dropped": recovery.zones_dropped,
+        "drives_emptied": recovery.drives_emptied,
+        "emptied": recovery.is_emptied,
+    })
+}
+
 /// Status of a cache that is not served.
 fn not_served(uuid: Uuid) -> Value {
     json!({ "uuid": uuid, "served": false })
@@ -101,7 +114,7 @@ fn not_served(uuid: Uuid) -> Value {
 /// Status of a served cache as JSON.
 pub fn json(seen: &Seen<'_>) -> Value {
     let (status, names) = (&seen.volume.status(), seen.names);
-    let (counters, recovery) = (status.counters, status.recovery);
+    let counters = status.counters;
     let mut zones = zones(&status.zones);
     zones["evicted"] = json!(counters.zones_evicted);
     zones["expired"] = json!(counters.zones_expired);
@@ -158,16 +171,11 @@ pub fn json(seen: &Seen<'_>) -> Value {
         "index_full": counters.index_full,
         "damaged": counters.damaged,
         "absences": counters.absences,
-        "recovery": {
-            "records_found": recovery.records_found,
-            "records_hidden": recovery.records_hidden,
-            "records_older": recovery.records_older,
-            "records_without_slot": recovery.records_without_slot,
-            "zones_dropped": recovery.zones_dropped,
-            "drives_emptied": recovery.drives_emptied,
-        },
     });
+    // More than one expansion of the macro takes.
     report["drive_states"] = drives(seen).into();
+    report["invalidate"] = json!(status.invalidate.to_string());
+    report["recovery"] = recovered(&status.recovery);
     report
 }
 
@@ -298,6 +306,9 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/recovery/records_hidden"),
         number("/recovery/zones_dropped")
     );
+    if report.pointer("/recovery/emptied") == Some(&Value::Bool(true)) {
+        text += "forgotten everything that was stored before: memory with invalidations is gone (--invalidate process)\n";
+    }
     if let Some(absence) = report.pointer("/forget/absence").and_then(Value::as_str) {
         text += &format!("forgotten everything that was stored before: {absence}\n");
     }
@@ -358,7 +369,9 @@ fn admission_in_words(report: &Value) -> String {
     let (held, kept) = (number("/held/objects"), human_bytes(number("/held/bytes")));
     let (forgotten, saved) = (number("/forgotten/objects"), human_bytes(number("/forgotten/bytes")));
     let acknowledge = text_of(report, "acknowledge");
-    let mut text = format!("stores answered by {acknowledge}, admission {}", text_of(admission, "policy"));
+    let invalidate = if text_of(report, "invalidate") == "process" { ", invalidated in memory" } else { "" };
+    let mut text =
+        format!("stores answered by {acknowledge}{invalidate}, admission {}", text_of(admission, "policy"));
     if text_of(admission, "policy") != Admission::All.to_string() {
         text += &format!(
             ", {held} objects in memory alone ({kept}); {forgotten} of {saved} would have been written"

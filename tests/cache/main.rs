@@ -8,6 +8,7 @@ mod devices;
 mod differential;
 mod forgetting;
 mod namespaces;
+mod process;
 mod protocols;
 mod redis;
 

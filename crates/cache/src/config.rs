@@ -54,6 +54,35 @@ impl fmt::Display for Acknowledge {
     }
 }
 
+/// Where what hides older versions has to be before a client is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Invalidate {
+    /// On the media.
+    #[default]
+    Media,
+    /// In memory that outlives the process: after the end of the machine the cache begins empty.
+    Process,
+}
+
+/// Names on command lines.
+const INVALIDATE: [(&str, Invalidate); 2] = [("media", Invalidate::Media), ("process", Invalidate::Process)];
+
+impl FromStr for Invalidate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Invalidate, String> {
+        let found = INVALIDATE.iter().find(|(name, _)| *name == text);
+        found.map(|(_, place)| *place).ok_or_else(|| format!("`{text}`: use media or process"))
+    }
+}
+
+impl fmt::Display for Invalidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = INVALIDATE.iter().find(|(_, place)| place == self);
+        f.write_str(found.expect("both have names").0)
+    }
+}
+
 /// How a mounted cache behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -83,6 +112,8 @@ pub struct Options {
     pub batch_pages: u32,
     /// When a store is answered.
     pub acknowledge: Acknowledge,
+    /// Where what hides older versions has to be before.
+    pub invalidate: Invalidate,
 }
 
 impl Default for Options {
@@ -102,6 +133,7 @@ impl Default for Options {
             object_max,
             batch_pages: 64,
             acknowledge: Acknowledge::default(),
+            invalidate: Invalidate::default(),
         }
     }
 }

@@ -14,24 +14,27 @@ mod list;
 mod log;
 mod media;
 mod members;
+mod memory;
 mod pages;
 mod quorum;
 mod reader;
 mod scan;
 
 use crate::config::{CacheConfig, DrivesError, Options, check_drives};
+use crate::format::NAMESPACES;
 use crate::format::journal::JournalBlock;
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::format::superblock::{Clears, Member, Standing, Superblock};
 use crate::index::PAGES_MAX;
 use crate::request::WallMillis;
 use crate::shard::{Drive, Identity, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
+use crate::shared::Host;
 use crate::status::Recovery;
 use crate::volume::CacheVolume;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
-use decide::Decision;
+use decide::{Decision, Hidden};
 pub use list::list;
 use media::Media;
 use members::Agreed;
@@ -144,6 +147,7 @@ pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Resu
         // Nothing was before it.
         quorum: 0,
         clears: Clears::default(),
+        mark: None,
     };
     for (place, geometry) in geometries.iter().enumerate() {
         let zones = geometry.expect("seen above").zones;
@@ -181,15 +185,28 @@ fn reset_zones(media: &mut Media<'_>, place: usize, zones: std::ops::Range<u32>)
 /// # Errors
 /// When it cannot be believed, or a drive fails. Nothing of it is lost by that.
 pub fn mount(
-    mut drives: DriveSet,
+    drives: DriveSet,
     now: Instant,
     wall: WallMillis,
     options: Options,
 ) -> Result<CacheVolume, MountError> {
+    mount_on(Host::default(), drives, now, (wall, options))
+}
+
+/// Finds the cache as [`mount`] does, on a machine whose memory may hold entries that the media do not.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_on(
+    host: Host,
+    mut drives: DriveSet,
+    now: Instant,
+    how: (WallMillis, Options),
+) -> Result<CacheVolume, MountError> {
     let mut media = Media::new(&mut drives, now);
     let survey = Survey::of(&mut media)?;
     let now = media.now();
-    mount_as_found(survey, drives, now, (wall, options))
+    mount_as_found(survey, (host, drives), now, how)
 }
 
 /// Finds the cache on drives as [`mount`] does, with an index in which everything has room that is there, whatever memory that takes: for
@@ -197,16 +214,21 @@ pub fn mount(
 ///
 /// # Errors
 /// As [`mount`].
-pub fn mount_whole(mut drives: DriveSet, now: Instant, wall: WallMillis) -> Result<CacheVolume, MountError> {
+pub fn mount_whole(
+    host: Host,
+    mut drives: DriveSet,
+    now: Instant,
+    wall: WallMillis,
+) -> Result<CacheVolume, MountError> {
     let mut media = Media::new(&mut drives, now);
     let survey = Survey::of(&mut media)?;
     let (options, now) = (survey.options(), media.now());
-    mount_as_found(survey, drives, now, (wall, options))
+    mount_as_found(survey, (host, drives), now, (wall, options))
 }
 
 fn mount_as_found(
     survey: Survey,
-    mut drives: DriveSet,
+    (host, mut drives): (Host, DriveSet),
     now: Instant,
     (wall, options): (WallMillis, Options),
 ) -> Result<CacheVolume, MountError> {
@@ -214,10 +236,10 @@ fn mount_as_found(
     for place in &survey.agreed.torn {
         media.run(*place, ZoneIndex(0), Op::Reset)?;
     }
-    let (recovered, recovery) = survey.recover(wall, options);
+    let (recovered, recovery) = survey.recover(wall, options, &host);
     finish_leftovers(&mut media, &recovered)?;
     let now = media.now();
-    let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
+    let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery, host.memory);
     volume.make_ready(now, wall);
     Ok(volume)
 }
@@ -258,9 +280,9 @@ impl Survey {
     }
 
     /// Decides what counts.
-    fn recover(self, wall: WallMillis, options: Options) -> (Recovered, Recovery) {
+    fn recover(self, wall: WallMillis, options: Options, host: &Host) -> (Recovered, Recovery) {
         let Survey { geometries, agreed, scans, mut recovery } = self;
-        let recovered = recover(&agreed, scans, &geometries, (wall, options), &mut recovery);
+        let recovered = recover((&agreed, host), scans, &geometries, (wall, options), &mut recovery);
         (recovered, recovery)
     }
 }
@@ -330,7 +352,7 @@ fn flash_bytes(geometries: &[Option<Geometry>]) -> u64 {
 
 /// Decides what counts of all that was found.
 fn recover(
-    agreed: &Agreed,
+    (agreed, host): (&Agreed, &Host),
     mut scans: Vec<Option<DriveScan>>,
     geometries: &[Option<Geometry>],
     (wall, options): (WallMillis, Options),
@@ -363,8 +385,14 @@ fn recover(
         drives.push(scan.drive(base, (geometry, &options.shares), (shape, u64::from(epoch) << 40), log));
         base += pages(geometry);
     }
-    let Decision { index, entries } =
-        decide::decide(shape, &mut drives, &scans, &agreed.newest.clears.below, recovery);
+    let mut clears = agreed.newest.clears;
+    let (sharing, shared) = memory::recall((agreed, host), (shape, epoch), options.invalidate);
+    recovery.is_emptied = shared.is_none();
+    if recovery.is_emptied {
+        clears.below = [u64::from(epoch) << 40; NAMESPACES];
+    }
+    let hidden = Hidden { cleared: &clears.below, shared: shared.unwrap_or_default() };
+    let Decision { index, entries } = decide::decide(shape, &mut drives, &scans, &hidden, recovery);
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,
@@ -372,8 +400,7 @@ fn recover(
         epoch,
     };
     let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.quorum);
-    let clears = agreed.newest.clears;
-    Recovered { identity, options, index, drives, wall: latest, clears, membership, entries }
+    Recovered { identity, options, index, drives, wall: latest, clears, membership, sharing, entries }
 }
 
 /// What a check found.

@@ -26,6 +26,7 @@ mod open;
 mod operation;
 mod packing;
 mod reinsertion;
+mod sharing;
 mod walk;
 mod writing;
 mod zones;
@@ -39,6 +40,7 @@ use crate::format::superblock::Clears;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::{Index, PageNumber};
 use crate::request::{Namespace, Reply, Request, WallMillis};
+use crate::shared::SharedLog;
 use crate::status::Counters;
 use acknowledging::Unflushed;
 use base::chains::Chains;
@@ -58,6 +60,7 @@ pub use memory::Copies;
 pub use needed::Needed;
 pub use open::{OpenZone, OpenZones};
 use operation::Operation;
+pub use sharing::Sharing;
 use std::collections::{BTreeMap, VecDeque};
 use walk::Walks;
 use zone::device::{Command, Completion, Op as DeviceOp, Status, Token};
@@ -185,6 +188,7 @@ pub struct Shard {
     /// Entries on their way: by ident and number, who waits for each.
     entries: BTreeMap<(Ident, u64), Vec<u32>>,
     membership: Membership,
+    sharing: Sharing,
     sweep: Sweep,
     frames: Vec<Frame>,
     counters: Counters,
@@ -206,6 +210,8 @@ pub struct Recovered {
     pub clears: Clears,
     /// Members.
     pub membership: Membership,
+    /// Entries in memory that outlives the process.
+    pub sharing: Sharing,
     /// Entries that must be on the media before clients come.
     pub entries: Vec<(usize, Entry)>,
 }
@@ -214,7 +220,8 @@ impl Shard {
     /// The shard of a recovery. It serves once [`Shard::is_ready`].
     #[must_use]
     pub fn new(recovered: Recovered) -> Shard {
-        let Recovered { identity, options, index, drives, wall, clears, membership, entries } = recovered;
+        let Recovered { identity, options, index, drives, wall, clears, membership, sharing, entries } =
+            recovered;
         assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
         let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0, now: Instant(0) };
         let (gate, evicted) = (options.gate(index.bytes()), options.evicted(index.bytes()));
@@ -232,6 +239,7 @@ impl Shard {
             walks: Walks::default(),
             entries: BTreeMap::new(),
             membership,
+            sharing,
             sweep: Sweep::new(evicted),
             frames: Vec::new(),
             counters: Counters::default(),
@@ -254,8 +262,9 @@ impl Shard {
     /// True when what recovery has to write and reset is on the media.
     #[must_use]
     pub fn is_ready(&self) -> bool {
+        let has_recovered = self.sharing.log.as_ref().is_none_or(SharedLog::has_recovered);
         let is_done = self.membership.is_settled() && self.entries.is_empty() && !self.waits_for_resets();
-        is_done || self.membership.is_frozen()
+        is_done && has_recovered || self.membership.is_frozen()
     }
 
     /// True while zones wait to be reset.
@@ -323,8 +332,9 @@ impl Shard {
         self.note_budget();
         self.clocks.wall = self.clocks.wall.max(wall);
         self.settle(effects);
+        self.go_on_sharing();
         self.go_on_clearing(effects);
-        // A clear that has just begun has superblocks to write, and nothing else would wake anybody for them.
+        // A clear that has just begun, or a log that is needed no more, has superblocks to write, and nothing else would wake anybody for them.
         self.settle(effects);
         self.run_ready(now, effects);
         for drive in 0..self.drives.len() {

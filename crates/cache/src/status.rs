@@ -1,7 +1,7 @@
 //! What a cache says of itself.
 
 use crate::admission::Admission;
-use crate::config::Acknowledge;
+use crate::config::{Acknowledge, Invalidate};
 use crate::format::NAMESPACES;
 use crate::policy::{Eviction, Stream};
 use crate::request::Namespace;
@@ -172,6 +172,10 @@ pub struct Recovery {
     pub zones_dropped: u64,
     /// Drives that began empty.
     pub drives_emptied: u64,
+    /// Records that only entries in memory hid, journaled.
+    pub records_shared: u64,
+    /// Entries were lost with the memory that held them: everything is forgotten.
+    pub is_emptied: bool,
 }
 
 /// What goes to flash, and what does not.
@@ -235,6 +239,8 @@ pub struct Status {
     pub admission: AdmissionStatus,
     /// When stores are answered.
     pub acknowledge: Acknowledge,
+    /// Where what hides older versions has to be before.
+    pub invalidate: Invalidate,
     /// Zones of all drives.
     pub zones: ZoneCounts,
     /// Namespaces, by their numbers.

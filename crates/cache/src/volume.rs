@@ -5,6 +5,7 @@ use crate::format::NAMESPACES;
 use crate::policy::Stream;
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
 use crate::shard::{BayRefusal, Drive, Effects, Shard, ZoneUse};
+use crate::shared::SharedMemory;
 use crate::status::{DriveStatus, NamespaceStatus, Recovery, Status, ZoneCounts};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -19,12 +20,37 @@ pub struct CacheVolume {
     completions: Vec<(DriveIndex, Completion)>,
     recovery: Recovery,
     ready_at: Instant,
+    memory: Option<Box<dyn SharedMemory>>,
 }
 
 impl CacheVolume {
-    pub(crate) fn new(shard: Shard, drives: DriveSet, recovery: Recovery) -> CacheVolume {
+    pub(crate) fn new(
+        shard: Shard,
+        drives: DriveSet,
+        recovery: Recovery,
+        memory: Option<Box<dyn SharedMemory>>,
+    ) -> CacheVolume {
         let (effects, completions) = (Effects::default(), Vec::new());
-        CacheVolume { shard, drives, effects, completions, recovery, ready_at: Instant(0) }
+        CacheVolume { shard, drives, effects, completions, recovery, ready_at: Instant(0), memory }
+    }
+
+    /// The process is about to end in good order: drives take what memory alone holds.
+    pub fn begin_stop(&mut self) {
+        self.shard.begin_stop();
+    }
+
+    /// True when the process may end, and nothing that should be on drives is lost.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.is_flushed() && self.in_flight() == 0 && self.shard.needs_no_memory()
+    }
+
+    /// Stores entries before anybody is told that they are there.
+    fn share(&mut self) {
+        let writes = self.shard.take_shared();
+        if let Some(memory) = &mut self.memory {
+            writes.iter().for_each(|(at, bytes)| memory.write(*at, bytes));
+        }
     }
 
     /// When the mount ended, of drives in virtual time.
@@ -254,6 +280,7 @@ impl CacheVolume {
             eviction: self.shard.options().eviction,
             admission: self.shard.admission(),
             acknowledge: self.shard.options().acknowledge,
+            invalidate: self.shard.options().invalidate,
             ghost_bytes: self.shard.ghost_bytes(),
             listing_bytes: self.shard.listing_bytes(),
             zones,
@@ -278,6 +305,7 @@ impl Cache for CacheVolume {
             self.shard.complete(drive, completion, &mut self.effects);
         }
         self.shard.turn(now, wall, &mut self.effects);
+        self.share();
         has_moved |= !self.effects.commands.is_empty() || !self.effects.replies.is_empty();
         for command in self.effects.commands.drain(..) {
             self.drives.submit(now, command);

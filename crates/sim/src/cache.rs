@@ -13,6 +13,7 @@ mod attended;
 mod client;
 mod copies;
 mod ledger;
+mod memory;
 mod oracle;
 mod plan;
 mod planned;

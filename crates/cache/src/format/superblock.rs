@@ -5,6 +5,7 @@
 
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX, NAMESPACES};
 use crate::request::WallMillis;
+use crate::shared::Mark;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::record_fields;
 use base::units::BLOCK_BYTES;
@@ -12,7 +13,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWCACHE1`";
-    VERSION: 8, 4, "format version, 1";
+    VERSION: 8, 4, "format version: 1, or 2 where `log` is not zero";
     RESERVED_0: 12, 4, "zero";
     CACHE: 16, 16, "cache UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";
@@ -30,10 +31,14 @@ record_fields! { BLOCK_BYTES;
     CLEARED: 640, 128, "of each namespace: records in pages below this sequence are gone, 8 bytes each";
     ZONES_LOST: 768, 128, "of each member: zones of its drive that were offline when this record was made, 4 bytes each";
     PLANNED: 896, 128, "of each namespace: wall time at which everything that was stored before is gone, in milliseconds since 1970, 8 bytes each; zero: none";
-    RESERVED_3: 1024, 3072, "zero";
+    BOOT: 1024, 16, "identity of the start of the machine whose memory holds entries that the media need not hold";
+    LOG: 1040, 4, "log of these entries: the epoch in which it was begun; zero: there are none";
+    RESERVED_3: 1044, 3052, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCACHE1";
+/// Programs that know no logs in memory must not believe the media alone.
+const VERSION_WITH_LOG: u32 = 2;
 
 /// What a member is to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +100,8 @@ pub struct Superblock {
     pub quorum: u8,
     /// What was cleared, and will be.
     pub clears: Clears,
+    /// Entries that the media need not hold.
+    pub mark: Option<Mark>,
 }
 
 impl Member {
@@ -120,7 +127,8 @@ impl Superblock {
         assert!(member < self.members.len() && self.members.len() <= MEMBERS_MAX);
         block.fill(0);
         put(block, at::MAGIC, MAGIC);
-        put(block, at::VERSION, &FORMAT_VERSION.to_le_bytes());
+        let version = if self.mark.is_some() { VERSION_WITH_LOG } else { FORMAT_VERSION };
+        put(block, at::VERSION, &version.to_le_bytes());
         put(block, at::CACHE, &self.cache);
         put(block, at::DRIVE, &self.members[member].uuid);
         put(block, at::GENERATION, &self.generation.to_le_bytes());
@@ -144,13 +152,19 @@ impl Superblock {
             let at = planned.map_or(0, |at| at.0);
             put(block, at::PLANNED + 8 * index, &at.to_le_bytes());
         }
+        if let Some(Mark { boot, log }) = &self.mark {
+            assert!(*log > 0, "a log has the number of a mount");
+            put(block, at::BOOT, boot);
+            put(block, at::LOG, &log.to_le_bytes());
+        }
     }
 
     /// Reads a record and the member whose copy it is; `None` when the block holds none of this version.
     #[must_use]
     pub fn decode(block: &Block) -> Option<(Superblock, usize)> {
         let (member, count) = (usize::from(block[at::MEMBER]), usize::from(block[at::MEMBERS]));
-        if &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
+        let (version, log) = (u32_at(block, at::VERSION), u32_at(block, at::LOG));
+        if &block[..8] != MAGIC || version != if log == 0 { FORMAT_VERSION } else { VERSION_WITH_LOG } {
             return None;
         }
         if count > MEMBERS_MAX || member >= count || u32_at(block, at::EPOCH) >= 1 << 24 {
@@ -180,6 +194,7 @@ impl Superblock {
                     (at != 0).then_some(WallMillis(at))
                 }),
             },
+            mark: (log != 0).then(|| Mark { boot: array_at(block, at::BOOT), log }),
         };
         Some((superblock, member))
     }

@@ -30,6 +30,8 @@ fn the_document_matches_the_code() {
         ("cache-directory", directory::FIELDS),
         ("cache-journal", journal::FIELDS),
         ("cache-attendance", crate::attendance::FIELDS),
+        ("cache-shared-header", crate::shared::header::FIELDS),
+        ("cache-shared-entry", crate::shared::entry::FIELDS),
     ];
     let expected = with_tables(&document, &tables);
     if std::env::var_os("ZONEWEAVE_BLESS").is_some() {
@@ -64,6 +66,7 @@ fn golden_superblock() -> Superblock {
                 (namespace % 3 == 1).then_some(WallMillis(1_700_000_000_000 + namespace as u64))
             }),
         },
+        mark: None,
     }
 }
 

@@ -30,6 +30,41 @@ struct Candidate {
     namespace: Namespace,
 }
 
+/// Records of which tags are alike.
+struct Part<'a> {
+    beside: &'a Beside,
+    /// Those that only entries in memory hide.
+    hidden: &'a [Candidate],
+    candidates: &'a mut Vec<Candidate>,
+}
+
+/// What hides records beside journals.
+pub struct Hidden<'a> {
+    /// Sequences below which namespaces hold nothing.
+    pub cleared: &'a [u64; NAMESPACES],
+    /// Entries that were found in memory.
+    pub shared: Shared,
+}
+
+/// Entries that were found in memory, with what the index told apart then.
+pub type Shared = Vec<(Shape, Vec<(usize, Entry)>)>;
+
+impl Hidden<'_> {
+    fn by_drive(&self, drives: usize) -> Vec<Hides> {
+        let mut all: Vec<Hides> = (0..drives).map(|_| Hides::new()).collect();
+        for (shape, entries) in &self.shared {
+            all.iter_mut().for_each(|hides| hides.push((*shape, ChainMap::default())));
+            for (drive, entry) in entries.iter().filter(|(drive, _)| *drive < drives) {
+                let ident = shape.ident(entry.hash);
+                let (_, idents) = all[*drive].last_mut().expect("pushed above");
+                let highest = idents.entry(ident.hash(), ident);
+                *highest = (*highest).max(entry.sequence);
+            }
+        }
+        all
+    }
+}
+
 /// Candidates whose buckets are loaded together.
 const GROUP: usize = 32;
 
@@ -80,36 +115,45 @@ pub fn decide(
     shape: Shape,
     drives: &mut [Drive],
     scans: &[Option<DriveScan>],
-    cleared: &[u64; NAMESPACES],
+    hidden: &Hidden<'_>,
     recovery: &mut Recovery,
 ) -> Decision {
     let hides: Vec<Hides> =
         scans.iter().map(|scan| scan.as_ref().map(hides_of).unwrap_or_default()).collect();
     let mut decision = Decision { index: Index::new(shape), entries: Vec::new() };
     recovery.records_found += scans.iter().flatten().map(DriveScan::records).sum::<u64>();
-    let mut candidates = Vec::new();
+    let shared = hidden.by_drive(drives.len());
+    let (mut candidates, mut hidden_in_memory) = (Vec::new(), Vec::new());
     let parts = 1 << shape.tag_bits().min(PART_BITS);
     for part in 0..parts {
         let mut beside = Beside::default();
-        for ((scan, drive), hides) in scans.iter().zip(&*drives).zip(&hides) {
+        for (place, (scan, drive)) in scans.iter().zip(&*drives).enumerate() {
             for (zone, found) in (0..).zip(scan.iter().flat_map(|scan| &scan.zones)) {
                 let Contents::Data(records) = &found.contents else { continue };
                 let first = drive.base + zone * drive.capacity;
                 for found in records.iter().filter(|found| shape.tag(found.hash) % parts == part) {
                     let FoundRecord { hash, namespace, sequence, page } = found;
                     let page = PageNumber(first + page);
-                    if is_hidden(hides, hash, sequence) || sequence < cleared[usize::from(namespace.0)] {
+                    let candidate = Candidate { hash, sequence, page, namespace };
+                    let is_cleared = sequence < hidden.cleared[usize::from(namespace.0)];
+                    if is_cleared || is_hidden(&hides[place], hash, sequence) {
                         recovery.records_hidden += 1;
                         beside.note(page, shape.ident(hash));
+                    } else if is_hidden(&shared[place], hash, sequence) {
+                        recovery.records_shared += 1;
+                        beside.note(page, shape.ident(hash));
+                        hidden_in_memory.push(candidate);
                     } else {
-                        candidates.push(Candidate { hash, sequence, page, namespace });
+                        candidates.push(candidate);
                     }
                 }
             }
         }
         candidates.sort_unstable_by_key(|found| (found.hash, Reverse(found.sequence)));
-        place(&mut decision, (&mut candidates, &beside), drives, recovery);
+        let found = Part { beside: &beside, hidden: &hidden_in_memory, candidates: &mut candidates };
+        place(&mut decision, found, drives, recovery);
         candidates.clear();
+        hidden_in_memory.clear();
     }
     decision
 }
@@ -126,7 +170,7 @@ fn is_hidden(hides: &Hides, hash: KeyHash, sequence: u64) -> bool {
 /// both. That happens when the index tells other keys apart than it did when the entry was written.
 fn place(
     Decision { index, entries }: &mut Decision,
-    (found, beside): (&mut Vec<Candidate>, &Beside),
+    Part { beside, hidden: hidden_in_memory, candidates: found }: Part<'_>,
     drives: &mut [Drive],
     recovery: &mut Recovery,
 ) {
@@ -141,6 +185,8 @@ fn place(
         let highest = hidden.entry(ident.hash(), (drive, ident));
         *highest = (*highest).max(entry.sequence);
     };
+    // Journals say so before the memory is given up that does.
+    hidden_in_memory.iter().for_each(&mut hide);
     let mut last = None;
     found.retain(|found| {
         let is_newest = last.replace(found.hash) != Some(found.hash);

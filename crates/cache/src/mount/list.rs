@@ -10,6 +10,7 @@ use crate::hash::{FullKey, KeyHash};
 use crate::index::PageNumber;
 use crate::request::{Told, WallMillis};
 use crate::shard::{Drive, Recovered, Zone};
+use crate::shared::Host;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -22,13 +23,13 @@ use zone::drives::DriveSet;
 pub fn list(
     drives: &mut DriveSet,
     now: Instant,
-    wall: WallMillis,
+    (wall, host): (WallMillis, &Host),
     tell: &mut dyn FnMut(Told),
 ) -> Result<(), MountError> {
     let mut media = Media::new(drives, now);
     let survey = Survey::of(&mut media)?;
     let options = survey.options();
-    let (recovered, _) = survey.recover(wall, options);
+    let (recovered, _) = survey.recover(wall, options, host);
     for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| drive.up) {
         for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()).filter(|(_, own)| own.is_readable()) {
             let told = media.side_by_side(&[place], |_, seat| {

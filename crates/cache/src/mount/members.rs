@@ -9,6 +9,7 @@ use crate::format::NAMESPACES;
 use crate::format::superblock::{Member, Superblock};
 use crate::request::WallMillis;
 use crate::shard::LogPlace;
+use crate::shared::Mark;
 use base::units::ZoneIndex;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
@@ -23,6 +24,8 @@ pub struct Agreed {
     pub there: Vec<bool>,
     /// So many of these must hold the next record for it to count.
     pub quorum: usize,
+    /// Entries that are not on the media, by records of which one counts.
+    pub marks: Vec<Mark>,
     logs: Vec<Option<LogPlace>>,
     /// Drives that hold nothing but a record that was cut short, in zone 0.
     pub torn: Vec<usize>,
@@ -132,10 +135,16 @@ fn judge(logs: &[Option<Log>]) -> Result<Agreed, MountError> {
         let members = newest.in_use();
         MountError::NoMajority { present: count(&there), members }
     })?;
+    let mut marks: Vec<Mark> = Vec::new();
+    for mark in all.iter().filter_map(|record| record.mark) {
+        if !marks.contains(&mark) {
+            marks.push(mark);
+        }
+    }
     let is_torn = |place: &usize| logs[*place].as_ref().is_some_and(|log| log.is_torn);
     let torn = (0..logs.len()).filter(is_torn).collect();
     let logs = logs.iter().map(|log| log.as_ref().map(|log| log.place)).collect();
-    Ok(Agreed { newest, believed, there, quorum, logs, torn })
+    Ok(Agreed { newest, believed, there, quorum, marks, logs, torn })
 }
 
 /// Times at which namespaces are to be cleared, by the records of which one counts; `None` when two of them name different times

@@ -60,13 +60,15 @@ pub struct PendingEntry {
     pub ident: Ident,
     /// Its number among those on their way.
     pub number: u64,
+    /// Its number in memory that outlives the process: nobody waits for it.
+    pub shared: Option<u64>,
 }
 
 impl PendingEntry {
     /// One that is written again: nobody waits for it.
     #[must_use]
     pub fn again(entry: Entry, shape: Shape) -> PendingEntry {
-        PendingEntry { entry, ident: shape.ident(entry.hash), number: 0 }
+        PendingEntry { entry, ident: shape.ident(entry.hash), number: 0, shared: None }
     }
 }
 
@@ -83,6 +85,8 @@ pub struct Journal {
     pub is_heading: bool,
     /// Entries that wait for the block in flight.
     pub pending: VecDeque<PendingEntry>,
+    /// Those of them that no memory holds.
+    pub urgent: usize,
     /// Entries of the block in flight.
     pub flight: Vec<PendingEntry>,
     /// What the block in flight says of the time.

@@ -23,12 +23,16 @@ impl Shard {
         let ident = self.index.shape().ident(hash);
         self.clocks.entry += 1;
         let number = self.clocks.entry;
-        self.entries.insert((ident, number), waiter.into_iter().collect());
-        if let Some(waiter) = waiter {
-            self.desk.operations.get_mut(waiter).pending += 1;
-        }
         let entry = Entry { hash, sequence };
-        self.drives[drive].journal.pending.push_back(PendingEntry { entry, ident, number });
+        let shared = self.share_entry(drive, entry);
+        if shared.is_none() {
+            self.entries.insert((ident, number), waiter.into_iter().collect());
+            if let Some(waiter) = waiter {
+                self.desk.operations.get_mut(waiter).pending += 1;
+            }
+            self.drives[drive].journal.urgent += 1;
+        }
+        self.drives[drive].journal.pending.push_back(PendingEntry { entry, ident, number, shared });
         self.counters.entries += 1;
     }
 
@@ -40,7 +44,9 @@ impl Shard {
         self.reset_journal_zones(drive, effects);
         let (room, journal) = (self.drives[drive].journal_room(), &self.drives[drive].journal);
         let carries = journal.carry.as_ref().is_some_and(Carry::wants_block);
-        let is_wanted = !journal.pending.is_empty() || journal.wants_time;
+        let has_many = || journal.pending.len() >= ENTRIES_MAX || self.wants_entries_on_drives();
+        let is_urgent = journal.urgent > 0 || !journal.pending.is_empty() && has_many();
+        let is_wanted = is_urgent || journal.wants_time;
         let is_tight = || journal.carry.as_ref().is_some_and(|carry| carry.reserved(room).is_some());
         if journal.is_busy() || !carries && (!is_wanted || is_tight()) {
             return;
@@ -79,6 +85,7 @@ impl Shard {
         let reserved = journal.carry.as_ref().and_then(|carry| carry.reserved(room)).unwrap_or(0);
         let count = journal.pending.len().min(ENTRIES_MAX - reserved);
         journal.flight.extend(journal.pending.drain(..count));
+        journal.urgent -= journal.flight.iter().filter(|pending| pending.shared.is_none()).count();
         // What clients leave of the block is for entries that are written again.
         let carried = journal.carry.as_mut().map(|carry| carry.take(ENTRIES_MAX - count)).unwrap_or_default();
         journal.flight.extend(carried.into_iter().map(|entry| PendingEntry::again(entry, shape)));
@@ -162,6 +169,9 @@ impl Shard {
             let waiters = self.entries.remove(&(pending.ident, pending.number));
             for waiter in waiters.into_iter().flatten() {
                 self.advance(waiter, effects);
+            }
+            if let (Some(number), Some(log)) = (pending.shared, &mut self.sharing.log) {
+                log.release(number);
             }
         }
     }

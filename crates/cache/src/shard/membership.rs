@@ -201,6 +201,7 @@ impl Shard {
             quorum: u8::try_from(self.membership.quorum).expect("at most 32 members"),
             members,
             clears: self.clears,
+            mark: self.sharing.mark,
         };
         let (waiting, others) = if joining.is_empty() { (others, joining) } else { (joining, others) };
         self.membership.job = Some(Job { version: self.membership.version, superblock, waiting, others });
@@ -258,6 +259,10 @@ impl Shard {
         let version = self.membership.change();
         self.membership.recorded_by(drive);
         let journal = std::mem::take(&mut self.drives[drive].journal);
+        if let Some(log) = &mut self.sharing.log {
+            let all = journal.flight.iter().chain(&journal.pending);
+            log.lose(version, all.filter_map(|pending| pending.shared).collect());
+        }
         for pending in journal.flight.into_iter().chain(journal.pending) {
             let waiters = self.entries.remove(&(pending.ident, pending.number));
             for waiter in waiters.into_iter().flatten() {

@@ -2,6 +2,7 @@
 
 use super::plan::{Plan, draw_object_mean};
 use crate::step::{At, Kind};
+use ::cache::config::Invalidate;
 use base::random::Random;
 
 /// Places that are made for drives at most, behind those of the plan.
@@ -224,6 +225,18 @@ pub enum Act {
     Resize(u64),
     /// Nobody serves the cache for so many nanoseconds before the next mount.
     Absent(u64),
+    /// The process ends at a store to memory that outlives it.
+    CutMemory {
+        /// Stores before.
+        skip: u32,
+        /// Bytes of that store that arrive.
+        arrive: usize,
+    },
+    /// The process ends in good order, and the cache is mounted anew.
+    EndWell {
+        /// The power fails then.
+        power: bool,
+    },
     /// The process does not run for so many nanoseconds, and then it does again.
     Freeze(u64),
 }
@@ -312,6 +325,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     add_expiring(plan, &mut acts);
     spare_some(plan, &mut acts);
     add_absences(plan, &mut acts);
+    add_ends(plan, &mut acts);
     acts
 }
 
@@ -467,6 +481,27 @@ fn add_absences(plan: &Plan, acts: &mut Vec<Act>) {
         if random.chance(1, every) {
             acts.push(Act::Freeze(random.below(limit * 2)));
         }
+    }
+}
+
+/// Ends of processes that have entries in memory, in good order and at stores to it, among the acts. Drawn from a stream of their own.
+fn add_ends(plan: &Plan, acts: &mut Vec<Act>) {
+    if plan.invalidate == Invalidate::Media {
+        return;
+    }
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e5d ^ 1 << 40);
+    let others = std::mem::take(acts);
+    let every = 10 + random.below(100);
+    for act in others {
+        if random.chance(1, every) {
+            let skip = u32::try_from(random.below(12)).expect("few");
+            acts.push(match random.below(4) {
+                0 => Act::EndWell { power: random.chance(1, 2) },
+                1 => Act::Stop { power: false, cut: None },
+                _ => Act::CutMemory { skip, arrive: random.index(64) },
+            });
+        }
+        acts.push(act);
     }
 }
 

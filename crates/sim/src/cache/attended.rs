@@ -61,6 +61,11 @@ impl Attended {
         self.owes.is_some()
     }
 
+    /// Identity of the start of the machine.
+    pub fn boot(&self) -> [u8; 16] {
+        [self.starts; 16]
+    }
+
     /// The clock of the machine.
     fn uptime(&self, now: Instant) -> Instant {
         Instant(now.since(self.started).0)
@@ -100,7 +105,7 @@ impl World {
     /// A life has ended.
     pub(super) fn end_attendance(&mut self, power: bool) {
         self.attended.own = None;
-        if power && self.attended.limit.is_some() {
+        if power {
             self.attended.lose(self.clock.now);
         }
     }
@@ -108,7 +113,7 @@ impl World {
     /// A life begins.
     pub(super) fn begin_attendance(&mut self) {
         let Some(limit) = self.attended.limit else { return };
-        let place = Place { cache: CACHE, boot: [self.attended.starts; 16] };
+        let place = Place { cache: CACHE, boot: self.attended.boot() };
         self.attended.own = Some(Attendance::new(place, limit, &self.attended.record));
         self.attended.has_stood_still = true;
     }

@@ -1,11 +1,13 @@
 //! Copies of the drives, mounted as they are: what would be found if the process ended now.
 
 use super::act::KEYS;
+use super::memory::Copied;
 use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Cache, Object, Op, Outcome, Request, RequestId, WallMillis};
-use ::cache::{CacheVolume, Status, check, list, mount};
+use ::cache::shared::Host;
+use ::cache::{CacheVolume, Status, check, list, mount_on};
 use base::time::{Instant, Nanos};
 use drive::emulated::EmulatedDrive;
 use std::collections::BTreeSet;
@@ -47,12 +49,17 @@ impl World {
     }
 
     /// Mounts copies and reads every key; `None` when the mount is refused. What is found is held against the oracle.
-    pub(super) fn read_copy(&mut self, mut drives: DriveSet, what: &str) -> Result<Option<Read>, Failure> {
+    pub(super) fn read_copy(
+        &mut self,
+        (mut drives, host): (DriveSet, &Copied),
+        what: &str,
+    ) -> Result<Option<Read>, Failure> {
         self.pass_times();
         let wall = WallMillis(self.clock.latest);
         let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
-        let told = self.listed(&mut drives, wall, what)?;
-        let Ok(mut volume) = mount(drives, Instant(0), wall, self.plan.options()) else { return Ok(None) };
+        let told = self.listed((&mut drives, &host.host()), wall, what)?;
+        let how = (wall, self.plan.options());
+        let Ok(mut volume) = mount_on(host.host(), drives, Instant(0), how) else { return Ok(None) };
         // Reading removes what has expired.
         let status = volume.status();
         let objects = answers(&mut volume, wall)?;
@@ -78,12 +85,12 @@ impl World {
     /// Keys that a list of media tells, which changes nothing. What is told may be there.
     fn listed(
         &self,
-        drives: &mut DriveSet,
+        (drives, host): (&mut DriveSet, &Host),
         wall: WallMillis,
         what: &str,
     ) -> Result<BTreeSet<usize>, Failure> {
         let mut all = Vec::new();
-        let listed = list(drives, Instant(0), wall, &mut |told| all.push(told));
+        let listed = list(drives, Instant(0), (wall, host), &mut |told| all.push(told));
         let mut keys = BTreeSet::new();
         for told in all.iter().filter(|_| listed.is_ok()) {
             let key = (0..KEYS).find(|key| name_of(*key) == (told.namespace, told.key.clone()));

@@ -145,6 +145,8 @@ impl Ledger {
         let has_cause = recovery.records_older
             + recovery.records_without_slot
             + recovery.records_beside
+            + recovery.records_shared
+            + u64::from(recovery.is_emptied)
             + recovery.zones_dropped
             + recovery.drives_emptied;
         for owed in &mut self.owed {

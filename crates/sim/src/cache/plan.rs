@@ -4,7 +4,7 @@ use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
 use ::cache::Options;
 use ::cache::admission::Admission::{self, All, Auto, Second};
-use ::cache::config::Acknowledge;
+use ::cache::config::{Acknowledge, Invalidate};
 use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
 use ::cache::request::Namespace;
 use ::cache::share::{Share, Shares};
@@ -65,6 +65,10 @@ pub struct Plan {
     pub acknowledge: Acknowledge,
     /// Longest time without a server, in nanoseconds: after more of it the cache begins empty.
     pub forget_after: Option<u64>,
+    /// Where what hides older versions has to be before a client is answered.
+    pub invalidate: Invalidate,
+    /// Entries for which there is memory that outlives the process.
+    pub shared_places: usize,
 }
 
 /// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
@@ -104,8 +108,10 @@ impl Plan {
             active_zones: 6,
             acknowledge: Acknowledge::Memory,
             forget_after: None,
+            invalidate: Invalidate::Media,
+            shared_places: 0,
         };
-        plan.with_groups().with_shares().with_acknowledgement().with_absences()
+        plan.with_groups().with_shares().with_acknowledgement().with_absences().with_memory()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -160,6 +166,19 @@ impl Plan {
         }
     }
 
+    /// A fifth of the plans have their entries in memory first, with room for few or many of them. Drawn from a stream of its own.
+    fn with_memory(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e5d);
+        match random.chance(1, 5) {
+            true => {
+                let most = 3 << random.below(7);
+                let shared_places = 2 + random.index(most);
+                Plan { invalidate: Invalidate::Process, shared_places, ..self }
+            }
+            false => self,
+        }
+    }
+
     /// Geometry of a drive.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
@@ -210,6 +229,7 @@ impl Plan {
             object_max: VALUE_MAX,
             batch_pages: self.batch_pages,
             acknowledge: self.acknowledge,
+            invalidate: self.invalidate,
         }
     }
 }

@@ -135,7 +135,9 @@ impl World {
     }
 
     fn check_journal(&self, number: usize, drive: &Drive) -> Result<(), Failure> {
-        let is_empty = drive.journal.pending.is_empty() && drive.journal.flight.is_empty();
+        // What memory holds goes to drives when there is much of it.
+        let is_shared = drive.journal.pending.iter().all(|pending| pending.shared.is_some());
+        let is_empty = is_shared && drive.journal.flight.is_empty();
         if is_empty && drive.batch.is_none() || self.mounted().status().frozen {
             return Ok(());
         }
@@ -152,14 +154,14 @@ impl World {
         let present: Vec<usize> = (0..self.mounted().shard().drives().len())
             .filter(|drive| self.mounted().shard().drives()[*drive].up)
             .collect();
-        let copy = self.copy(&present);
-        let Some(first) = self.read_copy(copy, "a copy")? else {
+        let (copy, host) = (self.copy(&present), self.copied_host());
+        let Some(first) = self.read_copy((copy, &host), "a copy")? else {
             return if is_whole { Err(Failure::new("a copy of all drives is refused")) } else { Ok(()) };
         };
         if is_whole {
             self.check_recovered(&first)?;
         }
-        let again = self.read_copy(first.drives, "a copy of it")?;
+        let again = self.read_copy((first.drives, &host), "a copy of it")?;
         let again = again.ok_or_else(|| Failure::new("a copy is refused the second time"))?;
         let has_cause = first.has_removed || again.status.counters.zones_evicted > 0;
         if again.objects != first.objects && is_whole && !has_cause {
@@ -167,8 +169,8 @@ impl World {
         }
         for lost in present.iter().filter(|_| present.len() > 1) {
             let others: Vec<usize> = present.iter().copied().filter(|drive| drive != lost).collect();
-            let copy = self.copy(&others);
-            self.read_copy(copy, &format!("a copy without drive {lost}"))?;
+            let (copy, host) = (self.copy(&others), self.copied_host());
+            self.read_copy((copy, &host), &format!("a copy without drive {lost}"))?;
         }
         Ok(())
     }
@@ -184,6 +186,9 @@ impl World {
         }
         let recovery = found.recovery;
         let is_same = recovery.records_older + recovery.records_without_slot + recovery.records_beside == 0;
+        if recovery.is_emptied {
+            return Err(Failure::new("a copy is empty, and memory was there"));
+        }
         if found.counters.zones_evicted > 0 || own.recovery.zones_dropped > 0 || !is_same {
             return Ok(());
         }

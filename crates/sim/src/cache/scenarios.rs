@@ -5,7 +5,7 @@ use super::{Plan, Run};
 use crate::plan::Tearing;
 use crate::step::Kind;
 use ::cache::admission::Admission;
-use ::cache::config::Acknowledge;
+use ::cache::config::{Acknowledge, Invalidate};
 use ::cache::policy::Eviction;
 
 /// Cache of a scenario: two drives without a volatile cache, and little memory.
@@ -35,6 +35,8 @@ fn plan() -> Plan {
         active_zones: 6,
         acknowledge: Acknowledge::Memory,
         forget_after: None,
+        invalidate: Invalidate::Media,
+        shared_places: 0,
     }
 }
 
@@ -111,8 +113,12 @@ pub fn all() -> Vec<(&'static str, Run)> {
 
 /// The run of a seed, from before some of them had stores that the media answer.
 fn drawn(seed: u64) -> Run {
-    let Run { plan, acts } = Run::draw(seed);
-    Run { plan: Plan { acknowledge: Acknowledge::Memory, forget_after: None, ..plan }, acts }
+    let Run { plan, mut acts } = Run::draw(seed);
+    acts.retain(|act| {
+        !matches!(act, Act::Absent(_) | Act::Freeze(_) | Act::CutMemory { .. } | Act::EndWell { .. })
+    });
+    let plan = Plan { acknowledge: Acknowledge::Memory, forget_after: None, ..plan };
+    Run { plan: Plan { invalidate: Invalidate::Media, ..plan }, acts }
 }
 
 /// It takes a record of the members in the moment in which the last entries are durable: a little less memory than was drawn brings both together.

@@ -54,6 +54,8 @@ pub struct Tally {
     pub clears_confirmed: u64,
     /// Times that everything had to be forgotten, for the cache was without a server.
     pub absences: u64,
+    /// Mounts that began empty, for entries were lost with memory.
+    pub emptied: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
@@ -88,6 +90,7 @@ impl Counts for Tally {
         self.clears_planned += other.clears_planned;
         self.clears_confirmed += other.clears_confirmed;
         self.absences += other.absences;
+        self.emptied += other.emptied;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.events += other.events;

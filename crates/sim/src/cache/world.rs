@@ -5,6 +5,7 @@ use super::act::{ADDED_MAX, Act, Moment};
 use super::attended::Attended;
 use super::client::Desk;
 use super::ledger::Ledger;
+use super::memory::Memory;
 use super::oracle::Oracle;
 use super::plan::Plan;
 use super::planned::Planned;
@@ -16,8 +17,9 @@ use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
 use crate::tally::Failure;
 use crate::trace::{Keep, Trace};
+use ::cache::config::Invalidate;
 use ::cache::request::{Cache, WallMillis};
-use ::cache::{CacheConfig, CacheVolume, MountError, format, mount};
+use ::cache::{CacheConfig, CacheVolume, MountError, format, mount_on};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
@@ -103,6 +105,7 @@ pub struct World {
     pub(super) planned: Planned,
     pub(super) random: Random,
     pub(super) attended: Attended,
+    pub(super) memory: Memory,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
     pub(super) tally: Tally,
@@ -117,9 +120,11 @@ impl World {
         let drives = (0..plan.drives).map(new).collect();
         let rack =
             Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing), rival: None };
+        let rack = SharedRack::new(rack);
         let mut world = World {
             plan: plan.clone(),
-            rack: SharedRack::new(rack),
+            memory: Memory::of(plan, &rack),
+            rack,
             volume: None,
             clock: Clock { now: Instant(0), set: 0, latest: 0, recorded: 0, ever: 0 },
             bays: Bays::default(),
@@ -228,6 +233,14 @@ impl World {
             Act::Resize(object_mean) => self.plan.object_mean = object_mean,
             Act::Absent(nanos) => self.attended.absent += nanos,
             Act::Freeze(nanos) => self.freeze(nanos)?,
+            Act::CutMemory { skip, arrive } => self.memory.cut(skip, arrive),
+            Act::EndWell { power } => {
+                self.end_well()?;
+                if !self.rack.lock().power.is_off() {
+                    self.stop(power)?;
+                    return self.mount(None);
+                }
+            }
             _ => self.break_drive(act),
         }
         self.after_act()
@@ -235,6 +248,7 @@ impl World {
 
     /// When the power went, the next life begins.
     fn after_act(&mut self) -> Result<bool, Failure> {
+        self.memory.pass();
         if !self.rack.lock().power.is_off() {
             self.turn()?;
         }
@@ -425,6 +439,10 @@ impl World {
             self.attend()?;
             let (now, wall) = (self.clock.now, self.clock.tell());
             let has_moved = self.volume().turn(now, wall, &mut replies);
+            if self.has_ended_at_store() {
+                self.spares_caches = true;
+                replies.clear();
+            }
             self.note_decisions()?;
             for reply in replies {
                 self.judge(reply)?;
@@ -524,6 +542,7 @@ impl World {
     /// The process ends, and with the power what was not flushed is lost.
     fn stop(&mut self, power: bool) -> Result<(), Failure> {
         let volume = self.volume.take().expect("a mounted cache");
+        let needs_none = volume.shard().needs_no_memory() && !volume.is_frozen();
         let counters = *volume.shard().counters();
         self.tally.evictions += counters.zones_evicted;
         self.tally.zones_expired += counters.zones_expired;
@@ -543,6 +562,7 @@ impl World {
         drop(volume);
         self.go_dark(power);
         self.end_attendance(power);
+        self.end_memory(power, needs_none);
         Ok(())
     }
 
@@ -575,13 +595,16 @@ impl World {
                 self.ledger.forgive_all();
                 cut = None;
                 drop(result);
-                self.go_dark(true);
-                self.end_attendance(true);
+                let power = self.plan.invalidate == Invalidate::Media || self.random.chance(1, 2);
+                self.go_dark(power);
+                self.end_attendance(power);
+                self.end_memory(power, false);
                 continue;
             }
             self.rack.lock().power.disarm_cuts();
             match result {
                 Ok(volume) => {
+                    self.begin_memory(&volume)?;
                     self.begin(volume);
                     self.turn()?;
                     return Ok(true);
@@ -630,7 +653,7 @@ impl World {
         self.bays.blamed.insert(without);
         drop(self.try_mount(Some(cut)));
         self.bays.away = away;
-        self.go_dark(true);
+        self.go_dark(self.plan.invalidate == Invalidate::Media);
     }
 
     fn try_mount(&mut self, cut: Option<Moment>) -> Result<CacheVolume, MountError> {
@@ -643,7 +666,8 @@ impl World {
             }
         }
         let wall = self.clock.wall();
-        let result = mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options());
+        let how = (WallMillis(wall), self.plan.options());
+        let result = mount_on(self.host(), self.drive_set(), self.clock.now, how);
         self.rack.lock().power.recovering = false;
         result
     }

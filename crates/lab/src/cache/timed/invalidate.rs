@@ -8,6 +8,8 @@ use crate::precise::precise_u64;
 use anyhow::{Result, bail, ensure};
 use base::time::Instant;
 use base::units::BLOCK_BYTES_U64;
+use cache::Options;
+use cache::config::Invalidate;
 use cache::request::{Op, Outcome};
 
 const OBJECTS: Objects = Objects { key_bytes: 16, value_bytes: 100 };
@@ -44,9 +46,13 @@ pub(super) fn run(run: &Run) -> Result<Report> {
             let mut slowest = f64::NAN;
             for percent in PERCENT {
                 let setting = format!("{name}, {in_flight} in flight, {percent} %");
-                let row = row(setting, &measure(run, name, in_flight, percent)?)?;
+                let row = row(setting, &measure(run, name, in_flight, (percent, Invalidate::Media))?)?;
                 slowest = slowest.max(row.values[0].unwrap_or(f64::NAN));
                 rows.push(row);
+            }
+            for percent in PERCENT.into_iter().filter(|percent| *percent > 0) {
+                let setting = format!("{name}, {in_flight} in flight, {percent} %, process");
+                rows.push(row(setting, &measure(run, name, in_flight, (percent, Invalidate::Process))?)?);
             }
             let (what, most) =
                 if in_flight == 1 { ("a lone overwrite", 15.0) } else { ("overwrites, 64 in flight", 30.0) };
@@ -67,9 +73,14 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     Ok(Report { cell: "invalidate", seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
-fn measure(run: &Run, name: &str, in_flight: usize, percent: u64) -> Result<Measured> {
+fn measure(
+    run: &Run,
+    name: &str,
+    in_flight: usize,
+    (percent, invalidate): (u64, Invalidate),
+) -> Result<Measured> {
     let drives = Drives::new(&profile(name), (1, ZONES, ZONE_BLOCKS), run.seed);
-    let mut rig = Rig::new(&drives, OBJECTS.options())?;
+    let mut rig = Rig::new(&drives, Options { invalidate, ..OBJECTS.options() })?;
     let stored = run.scaled(STORED, 1_000);
     rig.fill(OBJECTS, 0..stored)?;
     rig.settle()?;
