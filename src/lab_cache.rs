@@ -1,6 +1,7 @@
 //! `zoneweave lab cache`: experiments with the key-value cache.
 
 mod drawn;
+mod fig5;
 mod peers;
 mod policies;
 mod tenants;
@@ -10,6 +11,7 @@ mod ttl;
 use anyhow::Result;
 use clap::Subcommand;
 use drawn::Drawn;
+use fig5::CacheFig5;
 use lab::cache::timed::Cell;
 use peers::CachePeers;
 use policies::CachePolicies;
@@ -31,6 +33,11 @@ pub enum LabCache {
     ///
     /// Exit code 1 when a bar is missed.
     Peers(CachePeers),
+    /// Figure 5 of the ZonedStore paper: five mixes of reads and writes of 100 KB, beside RocksDB with blobs (db_bench), in turn
+    ///
+    /// Exit code 1 when a bar is missed: .6 of db_bench's processor time in each mix.
+    #[command(name = "fig5")]
+    Fig5(CacheFig5),
     /// Table I of the ZonedStore paper in virtual time: values of 100 KB, half writes, 32 in flight, capacities 3:4:5
     ///
     /// Exit code 1 when a bar is missed: stores .9 of what the drive alone takes, P99 of 6 ms on zn540-1tb, capacities within 1 %.
@@ -70,6 +77,7 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Ttl(options) => ttl::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Tenants(options) => tenants::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Peers(options) => peers::run(options),
+        LabCache::Fig5(options) => fig5::run(options),
         LabCache::Table1(options) => timed::run(Cell::Table1, options),
         LabCache::EvictionTail(options) => timed::run(Cell::EvictionTail, options),
         LabCache::Invalidate(options) => timed::run(Cell::Invalidate, options),

@@ -70,7 +70,7 @@ impl Drop for Process {
     }
 }
 
-/// A directory in memory, removed when dropped.
+/// A directory, in memory unless it is asked for elsewhere, removed when dropped.
 #[derive(Debug)]
 pub struct WorkDirectory(PathBuf);
 
@@ -80,7 +80,15 @@ impl WorkDirectory {
     /// # Errors
     /// When it cannot be made.
     pub fn new(what: &str) -> Result<WorkDirectory> {
-        let path = PathBuf::from(format!("/dev/shm/zoneweave-{what}-{}", std::process::id()));
+        WorkDirectory::below(Path::new("/dev/shm"), what)
+    }
+
+    /// Makes one elsewhere.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn below(parent: &Path, what: &str) -> Result<WorkDirectory> {
+        let path = parent.join(format!("zoneweave-{what}-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         Ok(WorkDirectory(path))
     }

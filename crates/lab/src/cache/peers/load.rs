@@ -25,6 +25,8 @@ pub(super) enum Way {
     Get,
     Set,
     Delete,
+    /// So many of a hundred requests read, the others set.
+    Mix(u64),
 }
 
 /// Which keys requests name.
@@ -51,9 +53,13 @@ pub(super) struct Load {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) requests: u64,
+    /// Of these, reads: microseconds of each.
+    pub(super) reads_us: Vec<u32>,
+    /// The others.
+    pub(super) others_us: Vec<u32>,
     pub(super) hits: u64,
     /// Values of another version, or of another key.
     pub(super) wrong: u64,
@@ -64,8 +70,15 @@ struct Connection {
     output: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
-    /// Keys whose answers are to come, in order.
-    asked: VecDeque<u64>,
+    /// Requests whose answers are to come, in order.
+    asked: VecDeque<Asked>,
+}
+
+/// A request under way.
+struct Asked {
+    key: u64,
+    is_read: bool,
+    since: Instant,
 }
 
 /// Name of a key.
@@ -90,6 +103,15 @@ struct Source {
 }
 
 impl Source {
+    /// What a request of this kind does.
+    fn resolve(&mut self, way: Way) -> Way {
+        match way {
+            Way::Mix(percent) if self.random.below(100) < percent => Way::Get,
+            Way::Mix(_) => Way::Set,
+            way => way,
+        }
+    }
+
     fn next(&mut self) -> Option<u64> {
         match &mut self.keys {
             Keys::Each(next, end) if *next < *end => {
@@ -120,7 +142,7 @@ pub(super) fn apply(port: u16, load: &Load, seed: u64) -> Result<Answered> {
             while connection.asked.len() < load.depth
                 && let Some(key) = source.next()
             {
-                connection.ask(load, key, &mut value);
+                connection.ask(load, source.resolve(load.way), key, &mut value);
             }
             connection.send()?;
         }
@@ -156,17 +178,18 @@ impl Connection {
         Ok(Connection { stream, output: Vec::new(), sent: 0, input: Vec::new(), asked: VecDeque::new() })
     }
 
-    fn ask(&mut self, load: &Load, number: u64, value: &mut [u8]) {
+    fn ask(&mut self, load: &Load, way: Way, number: u64, value: &mut [u8]) {
         let (protocol, name) = (load.protocol, key(number));
-        match load.way {
+        match way {
             Way::Get => protocol.put_get(&mut self.output, &name),
             Way::Set => {
                 value[..STAMP_BYTES].copy_from_slice(&stamp(number, load.version));
                 protocol.put_set(&mut self.output, &name, value);
             }
             Way::Delete => protocol.put_delete(&mut self.output, &name),
+            Way::Mix(_) => unreachable!("it was resolved"),
         }
-        self.asked.push_back(number);
+        self.asked.push_back(Asked { key: number, is_read: way == Way::Get, since: Instant::now() });
     }
 
     fn send(&mut self) -> Result<()> {
@@ -196,17 +219,20 @@ impl Connection {
     fn take_answers(&mut self, load: &Load, answered: &mut Answered) -> Result<()> {
         let mut at = 0;
         while let Some((reply, bytes)) = load.protocol.reply(&self.input[at..])? {
-            let number = self.asked.pop_front().context("an answer without a question")?;
+            let Asked { key, is_read, since } =
+                self.asked.pop_front().context("an answer without a question")?;
             answered.requests += 1;
+            let times = if is_read { &mut answered.reads_us } else { &mut answered.others_us };
+            times.push(u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX));
             match reply {
                 Reply::Value(value) => {
                     answered.hits += 1;
                     let is_right =
-                        value.len() == load.value_bytes && value.starts_with(&stamp(number, load.version));
+                        value.len() == load.value_bytes && value.starts_with(&stamp(key, load.version));
                     answered.wrong += u64::from(!is_right);
                 }
-                Reply::Done => ensure!(load.way != Way::Get, "no answer to a read"),
-                Reply::Miss => ensure!(load.way == Way::Get, "no answer to a write"),
+                Reply::Done => ensure!(!is_read, "no answer to a read"),
+                Reply::Miss => ensure!(is_read, "no answer to a write"),
                 Reply::Loading => anyhow::bail!("the server has not read its contents yet"),
             }
             at += bytes;

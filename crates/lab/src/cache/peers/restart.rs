@@ -5,7 +5,7 @@ use super::load::{Answered, Keys, Load, Way, apply};
 use super::protocol::Protocol;
 use super::servers::{Own, Peer, Served, directories};
 use crate::paired::Paired;
-use crate::precise::precise_u64;
+use crate::precise::{precise, precise_u64};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::path::Path;
@@ -130,6 +130,6 @@ fn one(start: impl Fn() -> Result<Served>, found: &mut Found) -> Result<f64> {
 
 impl Answered {
     pub(super) fn hit_ratio(&self) -> f64 {
-        precise_u64(self.hits) / precise_u64(self.requests.max(1))
+        precise_u64(self.hits) / precise(self.reads_us.len().max(1))
     }
 }
