@@ -21,7 +21,7 @@ use anyhow::{Result, bail, ensure};
 use load::{Keys, Load, Way};
 pub use restart::{Found, Restarts};
 use serde::Serialize;
-use servers::{Hits, Own, Peer, Served};
+use servers::{Drives, Hits, Own, Peer, Served};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ const fn row(name: &'static str, way: Way, depth: usize, ratio_max: f64) -> RowP
 
 const GROUPS: [Group; 3] = [
     Group {
-        own: Own { flash: "2GiB", memory: "64MiB", object_mean: "1056" },
+        own: Own { drives: Drives::Emulated, flash: "2GiB", memory: "64MiB", object_mean: "1056" },
         peer: Peer::Extstore(160),
         objects: 400_000,
         value_bytes: 1024,
@@ -127,7 +127,7 @@ const GROUPS: [Group; 3] = [
         ],
     },
     Group {
-        own: Own { flash: "2GiB", memory: "64MiB", object_mean: "102432" },
+        own: Own { drives: Drives::Emulated, flash: "2GiB", memory: "64MiB", object_mean: "102432" },
         peer: Peer::Extstore(400),
         objects: 6_000,
         value_bytes: 100 << 10,
@@ -137,7 +137,7 @@ const GROUPS: [Group; 3] = [
         ],
     },
     Group {
-        own: Own { flash: "1GiB", memory: "256MiB", object_mean: "132" },
+        own: Own { drives: Drives::Emulated, flash: "1GiB", memory: "256MiB", object_mean: "132" },
         peer: Peer::Redis,
         objects: 100_000,
         value_bytes: 100,

@@ -1,12 +1,13 @@
 //! Figure 5 of the ZonedStore paper: mixes of reads and writes of 100 KB, our cache beside RocksDB with blobs.
 //!
 //! RocksDB stands for TerarkDB, which is one: key and value apart, no log, direct I/O. Its benchmark is client and database in one process,
-//! ours is asked over TCP by a client that is not counted. Both have 64 MiB of memory and files in the same place.
+//! ours is asked over TCP by a client that is not counted, and has conventional drives in files. Both have 64 MiB of memory and files in
+//! the same place.
 
 use super::db_bench::{DbBench, Ran};
 use super::load::{self, Answered, Keys, Load, Way};
 use super::protocol::Protocol;
-use super::servers::{Own, Served};
+use super::servers::{Drives, Own, Served};
 use crate::paired::{Paired, Row as Cost, median};
 use crate::precise::{precise, precise_u64};
 use crate::wall::process::WorkDirectory;
@@ -25,7 +26,7 @@ const CLIENTS: usize = 4;
 const OBJECTS: u64 = 4_000;
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 100 << 10;
-const OWN: Own = Own { flash: "1GiB", memory: "64MiB", object_mean: "102432" };
+const OWN: Own = Own { drives: Drives::Conventional, flash: "1GiB", memory: "64MiB", object_mean: "102432" };
 
 /// Mixes by the paper's names, and how many of a hundred requests read.
 const MIXES: [(&str, u64); 5] = [("WO", 0), ("W8R2", 20), ("W5R5", 50), ("W2R8", 80), ("RO", 100)];

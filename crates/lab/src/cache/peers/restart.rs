@@ -3,7 +3,7 @@
 use super::Bench;
 use super::load::{Answered, Keys, Load, Way, apply};
 use super::protocol::Protocol;
-use super::servers::{Own, Peer, Served, directories};
+use super::servers::{Drives, Own, Peer, Served, directories};
 use crate::paired::Paired;
 use crate::precise::{precise, precise_u64};
 use anyhow::{Result, ensure};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-const OWN: Own = Own { flash: "1GiB", memory: "128MiB", object_mean: "132" };
+const OWN: Own = Own { drives: Drives::Emulated, flash: "1GiB", memory: "128MiB", object_mean: "132" };
 const VALUE_BYTES: usize = 100;
 
 /// Objects, of which the first are overwritten and the next removed just before the kill.

@@ -1,17 +1,32 @@
-//! The servers that are compared, each at a port of its own, with its files in memory.
+//! The servers that are compared, each at a port of its own, with its files in memory, or where a cell wants them.
 
 use super::load::is_ready;
 use super::protocol::Protocol;
 use crate::precise::precise_u64;
 use crate::wall::process::{Process, WorkDirectory};
 use anyhow::{Context, Result};
+use base::units::parse_bytes;
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Drives of our server, in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drives {
+    /// Emulated drives with zones.
+    Emulated,
+    /// Files as devices that are cut into zones.
+    Conventional,
+}
+
+/// Drives of a cache.
+const DRIVES: u64 = 4;
+
 /// Our server: how large its cache is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own {
+    pub(super) drives: Drives,
     pub(super) flash: &'static str,
     pub(super) memory: &'static str,
     pub(super) object_mean: &'static str,
@@ -39,14 +54,31 @@ impl Own {
         let [port, other] = [free_port()?, free_port()?];
         let (resp, memcached) = if protocol == Protocol::Resp { (port, other) } else { (other, port) };
         let mut command = Command::new(binary);
-        command.args(["cache", "up", "--dir"]).arg(dir);
-        command.args(["--drives", "4", "--size", self.flash, "--memory", self.memory]);
-        command.args(["--object-mean", self.object_mean]);
+        command.args(["cache", "up", "--dir"]).arg(dir).args(["--drives", &DRIVES.to_string()]);
+        match self.drives {
+            Drives::Emulated => command.args(["--size", self.flash]),
+            Drives::Conventional => command.args(["--conventional", &self.devices(dir)?]),
+        };
+        command.args(["--memory", self.memory, "--object-mean", self.object_mean]);
         command.args(["--listen", &format!("tcp:127.0.0.1:{resp}")]);
         command.args(["--memcached", &format!("tcp:127.0.0.1:{memcached}")]);
         command.env("RUST_LOG", "warn");
         let process = Process::serve(&mut command, || is_ready(port, protocol))?;
         Ok(Served { process, port })
+    }
+
+    /// Files that are devices of a cache, as an option names them; made where they are not there.
+    fn devices(&self, dir: &Path) -> Result<String> {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        let bytes = parse_bytes(self.flash).context(self.flash)? / DRIVES;
+        let mut paths = Vec::new();
+        for drive in 0..DRIVES {
+            let path = dir.join(format!("disk-{drive}"));
+            let file = File::options().write(true).create(true).truncate(false).open(&path);
+            file.and_then(|file| file.set_len(bytes)).with_context(|| path.display().to_string())?;
+            paths.push(path.display().to_string());
+        }
+        Ok(paths.join(","))
     }
 }
 
