@@ -14,6 +14,7 @@ mod contest;
 mod create;
 mod destroy;
 mod directory;
+mod drive_clocks;
 mod drive_list;
 mod drive_watch;
 mod examine;

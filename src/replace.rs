@@ -209,9 +209,6 @@ pub fn install(
             error => Err(refused(error)),
         };
     }
-    if let Some(pace) = &pace {
-        pace.start();
-    }
     Ok((Attempt::Done(Replaced { drive: member, path, old_path, served: true }), pace))
 }
 

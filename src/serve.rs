@@ -8,6 +8,7 @@ mod write_area;
 use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up};
 use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
+use crate::drive_clocks::{self, DriveClocks};
 use crate::drive_watch::DriveWatch;
 use crate::exit::{self, Exit};
 use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
@@ -37,7 +38,6 @@ use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
-use drive::emulated::Pace;
 use drive::timing::Profile;
 use lookout::Lookout;
 use returning::Returning;
@@ -48,15 +48,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
 use zone::format::superblock::MemberState;
-
-/// Waits shorter than this are spent awake when drives take the time of a profile.
-const SPIN_FOR_PROFILE: Nanos = Nanos(200_000);
-/// Time between two checks that the host keeps up, and the lag that is logged.
-const PACE_EVERY: Nanos = Nanos(5_000_000_000);
-const LAG_NOTED: Nanos = Nanos(500_000);
-
-/// Time between two looks at drives that have no descriptor in the loop.
-const LOOK_AT_NEWCOMERS_EVERY: Nanos = Nanos(200_000);
 
 /// Time between two attempts to install a spare while the array is too busy to take it.
 const CALL_SPARE_EVERY: Nanos = Nanos(50_000_000);
@@ -128,7 +119,6 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let announced = announce(sockets.nbd[0].place(), directory.file.export.name(), size_bytes)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
-        drives.paces.iter().for_each(Pace::start);
     }
     let config = config_of(&directory, options);
     let Sockets { nbd: listeners, guests } = sockets;
@@ -150,11 +140,12 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
             path: directory.counters_path(),
             saved_at: clock.now(),
         },
-        clocks: DriveClocks { paces: drives.paces, checked_at: clock.now() },
+        clocks: DriveClocks::new(drives.paces, clock.now()),
         directory,
         volume,
         exports,
     };
+    served.clocks.start();
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
     served.exports.end();
@@ -198,7 +189,7 @@ fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
         exports: names_of(&directory.file.export, &format!("Zoneweave array {}", directory.file.uuid)),
         disk: DiskConfig { serial: serial_of(&directory.file.uuid.to_string()) },
         cores: options.cores,
-        spin: if options.profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
+        spin: if options.profile.is_some() { drive_clocks::SPIN } else { Nanos(0) },
         ..ServerConfig::default()
     }
 }
@@ -345,12 +336,6 @@ struct SavedCounters {
     saved_at: Instant,
 }
 
-/// Clocks of drives that take the time of a profile.
-struct DriveClocks {
-    paces: Vec<Pace>,
-    checked_at: Instant,
-}
-
 /// Rebuilds and scrubs, as of the last turn.
 #[derive(Default)]
 struct Progress {
@@ -422,23 +407,6 @@ impl ServedArray {
         let total = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
         if let Err(error) = total.save(&self.counters.path) {
             log::warn!("{}: {error}", self.counters.path.display());
-        }
-    }
-
-    /// Says so when the drives' answers come later than their profile has it.
-    fn check_pace(&mut self, now: Instant) {
-        if self.clocks.paces.is_empty() || now.since(self.clocks.checked_at) < PACE_EVERY {
-            return;
-        }
-        self.clocks.checked_at = now;
-        let lag = self.clocks.paces.iter().map(Pace::take_lag).max().unwrap_or(Nanos(0));
-        if lag > LAG_NOTED {
-            log::warn!(
-                "this host does not keep up with the profile: in the last {} s an answer of a drive was {} us late; \
-                 measured latencies are those of the host",
-                PACE_EVERY.0 / 1_000_000_000,
-                lag.0 / 1000
-            );
         }
     }
 
@@ -587,7 +555,7 @@ impl ServedArray {
             if pace.is_some() {
                 self.newcomers.insert(DriveIndex(drive));
             }
-            self.clocks.paces.extend(pace);
+            pace.into_iter().for_each(|pace| self.clocks.add(pace));
         }
         Ok(attempt)
     }
@@ -663,7 +631,7 @@ impl ServedArray {
     /// The loop has no descriptor of a drive that came later: it is looked at while it has something to do.
     fn newcomers_deadline(&self) -> Option<Instant> {
         let is_busy = |drive: &DriveIndex| self.volume.commands_in_flight(*drive) > 0;
-        self.newcomers.iter().any(is_busy).then(|| self.now + LOOK_AT_NEWCOMERS_EVERY)
+        self.newcomers.iter().any(is_busy).then(|| self.now + drive_clocks::LOOK_EVERY)
     }
 }
 
@@ -692,7 +660,7 @@ impl Volume for ServedArray {
             self.counters.saved_at = now;
             self.save_counters();
         }
-        self.check_pace(now);
+        self.clocks.check(now);
         self.watch_rebuild(now);
         self.watch_scrub(now);
         self.watch_damage(now);

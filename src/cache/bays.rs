@@ -22,7 +22,7 @@ use cache::config::Invalidate;
 use cache::shard::BayRefusal;
 use cache::{CacheVolume, MemoryShort};
 use drive::any::{AnyDrive, Peek};
-use drive::emulated::CreateOptions;
+use drive::emulated::{CreateOptions, Pace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -133,7 +133,10 @@ impl Newcomer {
     ) -> Result<(CacheDrive, Box<dyn ZonedDevice>)> {
         let Newcomer { entry, drive, made } = self;
         let device = match hosting {
-            Some(hosting) => hosting.host(drive, place as u64).map(|hosted| hosted.device),
+            Some(hosting) => hosting.host(drive, place as u64).map(|hosted| {
+                hosted.pace.iter().for_each(Pace::start);
+                hosted.device
+            }),
             None => Ok(drive.into_device()),
         };
         let named = device.and_then(|device| {

@@ -9,7 +9,7 @@ use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
 use drive::any::{AnyDrive, Peek};
-use drive::emulated::DriveProblem;
+use drive::emulated::{DriveProblem, Pace};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -21,6 +21,8 @@ pub struct CacheDrives {
     pub devices: Vec<Option<Box<dyn ZonedDevice>>>,
     /// Readable when one of them has something to say.
     pub wake_fds: Vec<OwnedFd>,
+    /// Clocks of drives that take the time of a profile.
+    pub paces: Vec<Pace>,
     /// Bytes of a zone of the first drive that is there.
     pub zone_bytes: u64,
 }
@@ -41,7 +43,8 @@ impl CacheDrives {
 pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<CacheDrives> {
     let patience = Patience::begin();
     let mut search = Search { directory, seen: None };
-    let mut open = CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), zone_bytes: 0 };
+    let mut open =
+        CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new(), zone_bytes: 0 };
     for (index, entry) in directory.file.drive.iter().enumerate() {
         let drive = match entry.is_free() {
             true => None,
@@ -53,6 +56,7 @@ pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<Cac
             (Some(drive), Some(hosting)) => {
                 let hosted = hosting.host(drive, index as u64)?;
                 open.wake_fds.extend(hosted.wake_fd);
+                open.paces.extend(hosted.pace);
                 Some(hosted.device)
             }
         };

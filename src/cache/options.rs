@@ -244,6 +244,9 @@ pub struct CacheServiceOptions {
     /// of them; databases of RESP are namespaces; may be given several times
     #[arg(long, value_name = "N:KEY=VALUE,...")]
     pub namespace: Vec<NamespaceOption>,
+    /// Let emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

@@ -12,6 +12,7 @@ use super::namespaces;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
 use super::status::{Seen, json};
 use super::{dump, flush};
+use crate::drive_clocks::{self, DriveClocks};
 use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
@@ -19,10 +20,11 @@ use crate::replace::Attempt;
 use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
-use base::time::Instant;
+use base::time::{Instant, Nanos};
 use base::units::human_bytes;
 use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
 use cache::{CacheVolume, Options};
+use drive::timing::Profile;
 use serde_json::Value;
 use server::cache_loop::{self, CacheServerConfig, ServedCache};
 use server::resp::front::{Backend, CacheFacts};
@@ -73,7 +75,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let clock = WallClock::start();
     let wanted = engine(options)?;
     let password = options.password_file.as_deref().map(password_in).transpose()?;
-    let hosting = Hosting::new(None)?;
+    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
+    let hosting = Hosting::new(profile)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     memory::check(&wanted, drives.flash_bytes()?)?;
@@ -112,13 +115,16 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let announced = announce(&directory, &listeners, memcached_doors.len())?;
     let service =
         Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
-    let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
+    let spin = if hosting.profile().is_some() { drive_clocks::SPIN } else { Nanos(0) };
+    let config = CacheServerConfig { settings, memcached_doors, spin, ..CacheServerConfig::default() };
     hosting.listen();
     let errands = Errands::default();
     let names = options.namespace.iter().filter_map(|own| Some((own.namespace, own.name.clone()?))).collect();
     let attended = options.forget_after.map(|limit| Attended::open(&directory, limit)).transpose()?;
-    let memory_bytes_max = options.memory;
-    let mut served = Served { volume, memory_bytes_max, names, directory, hosting, errands, attended };
+    let (memory_bytes_max, clocks) = (options.memory, DriveClocks::new(drives.paces, clock.now()));
+    let mut served =
+        Served { volume, memory_bytes_max, names, directory, hosting, errands, attended, clocks };
+    served.start_clocks();
     served.attend(clock.now());
     let result = cache_loop::run(&config, service, &mut served);
     if let Some(attended) = &mut served.attended {
@@ -233,9 +239,18 @@ struct Served {
     hosting: Hosting,
     errands: Errands,
     attended: Option<Attended>,
+    clocks: DriveClocks,
 }
 
 impl Served {
+    /// From now on drives take the time of their profile, if there is one.
+    fn start_clocks(&mut self) {
+        self.clocks.start();
+        if let Some(profile) = self.hosting.profile() {
+            log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
+        }
+    }
+
     /// The cache is served now.
     fn attend(&mut self, now: Instant) {
         if let Some(attended) = &mut self.attended {
@@ -291,6 +306,7 @@ impl Cache for Served {
 
     fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
         self.attend(now);
+        self.clocks.check(now);
         let goes_on = self.volume.turn(now, wall, replies);
         self.errands.take(replies);
         goes_on
@@ -298,7 +314,10 @@ impl Cache for Served {
 
     fn next_deadline(&self) -> Option<Instant> {
         let due = self.attended.as_ref().map(Attended::due);
-        self.volume.next_deadline().into_iter().chain(due).min()
+        // With a profile, what a disk has flushed is heard by nobody.
+        let looks = self.hosting.profile().is_some() && self.volume.in_flight() > 0;
+        let look = looks.then(|| self.clocks.looked_at() + drive_clocks::LOOK_EVERY);
+        [due, self.volume.next_deadline(), self.volume.next_event(), look].into_iter().flatten().min()
     }
 
     fn walk_place(&self, number: u64) -> u64 {

@@ -224,8 +224,7 @@ impl ServedArray {
         }
         let re_added = ReAddedDrive::new(&report, drive, path, true)?;
         if let Some(pace) = hosted.pace {
-            pace.start();
-            self.clocks.paces.push(pace);
+            self.clocks.add(pace);
             self.newcomers.insert(index);
         }
         let table = &mut self.directory.file.drive[index.index()];

@@ -101,6 +101,35 @@ fn a_cache_on_devices_never_lies() {
 }
 
 #[test]
+fn emulated_drives_take_the_time_of_a_profile() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-profile");
+    let dir = scratch.join("cache");
+    let profile = ["--profile", "zn540-4tb"];
+    let server =
+        CacheServer::start(&dir, &[&["up", "--dir", text(&dir), "--size", "256MiB"], &profile[..]].concat());
+    assert!(server.log().contains("the drives take the time of zn540-4tb"), "{}", server.log());
+    store(&server, "a");
+    let added = ask(&["cache", "drive", "add", text(&dir)]);
+    assert_eq!(added.code(), Some(0), "{added}");
+    store(&server, "b");
+    server.kill_9();
+    let server = CacheServer::start(&dir, &[&["serve", text(&dir)], &profile[..]].concat());
+    assert_eq!((found(&server, "a"), found(&server, "b")), (60, 60));
+    server.stop();
+    assert_clean(&dir);
+    let unknown = ask(&["cache", "serve", text(&dir), "--profile", "zn540-40tb"]);
+    assert!(unknown.code() != Some(0) && unknown.stderr.contains("zn540-40tb"), "{unknown}");
+    let disk = device(&scratch, "disk");
+    let (dir, created) = create(&scratch, "devices", &[&disk], &[]);
+    assert_eq!(created.code(), Some(0), "{created}");
+    let refused = ask(&["cache", "serve", text(&dir), "--profile", "zn540-4tb"]);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("this is a device"), "{refused}");
+}
+
+#[test]
 fn devices_that_hold_something_are_refused() {
     let scratch = Scratch::new("cache-devices-refused");
     let [one, two, small] = ["disk0", "disk1", "small"].map(|name| device(&scratch, name));

@@ -58,6 +58,8 @@ pub struct CacheServerConfig {
     pub settings: Settings,
     /// Listeners of the service, the last ones, whose clients speak memcached's protocol: the namespace of each.
     pub memcached_doors: Vec<Namespace>,
+    /// Waits shorter than this are spent awake.
+    pub spin: Nanos,
     /// Time for which a client that holds memory may rest while others wait for it.
     pub shortage_limit: Nanos,
     /// Time for what is under way when stopping, and again for the cache to write.
@@ -69,6 +71,7 @@ impl Default for CacheServerConfig {
         CacheServerConfig {
             settings: Settings::default(),
             memcached_doors: Vec::new(),
+            spin: Nanos(0),
             shortage_limit: Nanos(1_000_000_000),
             stop_limit: Nanos(10_000_000_000),
         }
@@ -180,7 +183,9 @@ impl<'a> Server<'a> {
             return Some(Nanos(0));
         }
         let dues = [self.cache.next_deadline(), self.next_sweep, self.phase.due()];
-        dues.into_iter().flatten().min().map(|due| due.since(self.front.now))
+        let wait = dues.into_iter().flatten().min().map(|due| due.since(self.front.now));
+        // The kernel's timers are coarse: what is due soon is waited for awake, where that is asked for.
+        wait.map(|wait| if wait < self.config.spin { Nanos(0) } else { wait })
     }
 
     fn take_completions(&mut self) -> io::Result<()> {
