@@ -162,7 +162,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
             "held": admission.held_bytes, "ghost": status.ghost_bytes, "listings": status.listing_bytes, "all": status.memory_bytes(),
-            "object": status.memory_of_object(),
+            "slot": status.memory_of_slot(),
         },
         "namespaces": namespaces(status, names),
         "copies": status.copies,
@@ -291,9 +291,10 @@ fn in_words(report: &Value, dir: &str) -> String {
     text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");
     text += &format!("{} copies of objects\n", number("/copies"));
     let share = percent(number("/index_slots"), number("/index_slots_max"));
-    let object = report.pointer("/memory/object").and_then(Value::as_f64);
-    let object = object.map_or_else(String::new, |bytes| format!(", {bytes:.1} bytes for each object"));
-    text += &format!("index     {share:.1} % of its slots are in use{object}\n");
+    let slot = report.pointer("/memory/slot").and_then(Value::as_f64).unwrap_or(0.0);
+    text += &format!(
+        "index     {share:.1} % of its slots are in use; {slot:.1} bytes of memory for each, used or not\n"
+    );
     text += &format!(
         "journal   {} invalidations, {} of them written again as their zone had to go\n",
         number("/invalidations"),

@@ -265,13 +265,13 @@ impl Status {
         tables + self.buffer_bytes + self.copies_bytes + self.admission.held_bytes
     }
 
-    /// Bytes of memory that grow with the objects, for each of them; none while there are none.
+    /// Bytes of memory for each object that the index has a slot for.
     #[must_use]
-    pub fn memory_of_object(&self) -> Option<f64> {
+    pub fn memory_of_slot(&self) -> f64 {
         let tables = self.index_bytes + self.ghost_bytes + self.listing_bytes;
         #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let ratio = tables as f64 / self.objects as f64;
-        (self.objects > 0).then_some(ratio)
+        let ratio = tables as f64 / self.index_slots_max.max(1) as f64;
+        ratio
     }
 
     /// Part of the flash in use that expired objects take.
