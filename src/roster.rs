@@ -242,14 +242,7 @@ fn look(directory: &Directory) -> Looked {
     folders
         .extend(directory.file.drive.iter().filter_map(|table| path_of(table).parent().map(Path::to_owned)));
     // Of devices all are looked at, where one is lost.
-    for folder in
-        folders.into_iter().filter(|folder| !folder.starts_with("/dev") || folder.starts_with("/dev/shm"))
-    {
-        match sighting::in_folder(&folder) {
-            Ok(more) => sighting::add_new(&mut seen, more),
-            Err(error) => log::debug!("{}: {error}", folder.display()),
-        }
-    }
+    sighting::add_in_folders(folders, &mut seen);
     Looked { listed, seen }
 }
 

@@ -5,6 +5,7 @@ use crate::host::Host;
 use array::log::{log_holds, may_leave_behind, spokesman};
 use drive::any::{Kind, Peek};
 use drive::emulated::{DriveError, DriveProblem};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use zone::device::Geometry;
@@ -167,6 +168,17 @@ pub fn in_folder(folder: &Path) -> std::io::Result<Vec<Sighting>> {
         }
     };
     Ok(paths.iter().filter_map(look).collect())
+}
+
+/// Adds the drives among the files of these folders. Of devices none are looked at here.
+pub fn add_in_folders(folders: BTreeSet<PathBuf>, seen: &mut Vec<Sighting>) {
+    let is_of_files = |folder: &PathBuf| !folder.starts_with("/dev") || folder.starts_with("/dev/shm");
+    for folder in folders.into_iter().filter(is_of_files) {
+        match in_folder(&folder) {
+            Ok(more) => add_new(seen, more),
+            Err(error) => log::debug!("{}: {error}", folder.display()),
+        }
+    }
 }
 
 /// Adds those that are not there yet under another name.

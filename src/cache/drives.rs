@@ -113,8 +113,7 @@ struct Search<'a> {
 /// Where drives in files are, or were.
 fn folders(directory: &CacheDirectory) -> BTreeSet<PathBuf> {
     let drives = directory.file.drive.iter().filter(|drive| !drive.is_free());
-    let paths = drives.filter_map(|drive| Some(directory.drive_path(drive).parent()?.to_owned()));
-    paths.filter(|folder| !folder.starts_with("/dev") || folder.starts_with("/dev/shm")).collect()
+    drives.filter_map(|drive| Some(directory.drive_path(drive).parent()?.to_owned())).collect()
 }
 
 impl Search<'_> {
@@ -122,9 +121,7 @@ impl Search<'_> {
     fn find(&mut self, entry: &CacheDrive) -> Option<PathBuf> {
         let seen = self.seen.get_or_insert_with(|| {
             let mut seen = candidates::on_devices();
-            for folder in folders(self.directory) {
-                sighting::add_new(&mut seen, sighting::in_folder(&folder).unwrap_or_default());
-            }
+            sighting::add_in_folders(folders(self.directory), &mut seen);
             seen
         });
         let mut found = seen.iter().filter(|sighting| sighting.uuid == entry.uuid);

@@ -314,10 +314,14 @@ impl Cache for Served {
 
     fn next_deadline(&self) -> Option<Instant> {
         let due = self.attended.as_ref().map(Attended::due);
-        // With a profile, what a disk has flushed is heard by nobody.
-        let looks = self.hosting.profile().is_some() && self.volume.in_flight() > 0;
+        let own = self.volume.next_deadline().into_iter().chain(due);
+        if self.hosting.profile().is_none() {
+            return own.min();
+        }
+        // What a disk has flushed is heard by nobody then.
+        let looks = self.volume.in_flight() > 0;
         let look = looks.then(|| self.clocks.looked_at() + drive_clocks::LOOK_EVERY);
-        [due, self.volume.next_deadline(), self.volume.next_event(), look].into_iter().flatten().min()
+        own.chain(self.volume.next_event()).chain(look).min()
     }
 
     fn walk_place(&self, number: u64) -> u64 {

@@ -11,6 +11,7 @@ mod budget;
 
 use crate::ghost::Ghost;
 use crate::hash::KeyHash;
+use crate::names;
 use base::time::Instant;
 pub use budget::Budget;
 use std::fmt;
@@ -36,15 +37,13 @@ impl FromStr for Admission {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Admission, String> {
-        let found = NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}`: use all, second or auto"))
+        names::parse(&NAMES, text)
     }
 }
 
 impl fmt::Display for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.iter().find(|(_, policy)| policy == self);
-        f.write_str(found.expect("all policies have names").0)
+        names::write(&NAMES, self, f)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::admission::{Admission, Gate};
 use crate::ghost::Ghost;
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
+use crate::names;
 use crate::policy::{Eviction, Stream};
 use crate::share::Shares;
 use base::units::BLOCK_BYTES_U64;
@@ -42,15 +43,13 @@ impl FromStr for Acknowledge {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Acknowledge, String> {
-        let found = NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, when)| *when).ok_or_else(|| format!("`{text}`: use memory or media"))
+        names::parse(&NAMES, text)
     }
 }
 
 impl fmt::Display for Acknowledge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.iter().find(|(_, when)| when == self);
-        f.write_str(found.expect("both have names").0)
+        names::write(&NAMES, self, f)
     }
 }
 
@@ -71,15 +70,13 @@ impl FromStr for Invalidate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Invalidate, String> {
-        let found = INVALIDATE.iter().find(|(name, _)| *name == text);
-        found.map(|(_, place)| *place).ok_or_else(|| format!("`{text}`: use media or process"))
+        names::parse(&INVALIDATE, text)
     }
 }
 
 impl fmt::Display for Invalidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = INVALIDATE.iter().find(|(_, place)| place == self);
-        f.write_str(found.expect("both have names").0)
+        names::write(&INVALIDATE, self, f)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod ghost;
 pub mod hash;
 pub mod index;
 pub mod mount;
+mod names;
 pub mod policy;
 pub mod request;
 pub mod shard;

@@ -10,6 +10,7 @@ mod s3fifo;
 mod sieve;
 
 use crate::format::NAMESPACES;
+use crate::names;
 use crate::request::Namespace;
 use base::units::ZoneIndex;
 use std::fmt;
@@ -138,15 +139,13 @@ impl FromStr for Eviction {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Eviction, String> {
-        let found = NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}`: use s3fifo, sieve, lru or fifo"))
+        names::parse(&NAMES, text)
     }
 }
 
 impl fmt::Display for Eviction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.iter().find(|(_, policy)| policy == self);
-        f.write_str(found.expect("all policies have names").0)
+        names::write(&NAMES, self, f)
     }
 }
 

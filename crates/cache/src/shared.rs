@@ -66,6 +66,21 @@ pub trait SharedMemory: Send {
     fn write(&mut self, at: usize, bytes: &[u8]);
 }
 
+/// Where no process ends.
+impl SharedMemory for Vec<u8> {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn read(&self, at: usize, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self[at..at + bytes.len()]);
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        self[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
 /// Bytes of memory for so many entries.
 #[must_use]
 pub fn bytes_for(entries: usize) -> usize {
@@ -337,21 +352,7 @@ impl SharedLog {
 mod tests {
     use super::*;
 
-    struct Heap(Vec<u8>);
-
-    impl SharedMemory for Heap {
-        fn bytes(&self) -> usize {
-            self.0.len()
-        }
-
-        fn read(&self, at: usize, bytes: &mut [u8]) {
-            bytes.copy_from_slice(&self.0[at..at + bytes.len()]);
-        }
-
-        fn write(&mut self, at: usize, bytes: &[u8]) {
-            self.0[at..at + bytes.len()].copy_from_slice(bytes);
-        }
-    }
+    type Heap = Vec<u8>;
 
     const CACHE: [u8; 16] = [7; 16];
     const PLACES: usize = 8;
@@ -361,7 +362,7 @@ mod tests {
     }
 
     fn begin() -> (Heap, SharedLog) {
-        let mut heap = Heap(vec![0; bytes_for(PLACES)]);
+        let mut heap = vec![0; bytes_for(PLACES)];
         let mut log = SharedLog::new(&heap, (CACHE, shape(4)), Begin::Anew(3), true);
         store(&mut heap, &mut log);
         (heap, log)
@@ -424,7 +425,7 @@ mod tests {
             let writes = log.take_writes();
             let (at, bytes) = &writes[0];
             for arrive in 0..ENTRY_BYTES {
-                let mut torn = Heap(heap.0.clone());
+                let mut torn = heap.clone();
                 torn.write(*at, &bytes[..arrive]);
                 let all = found(&torn).expect("what is needed is whole");
                 assert!(number == 1 || all.last() == Some(&(number - 1)), "entry {number}, {arrive} bytes");
@@ -435,8 +436,8 @@ mod tests {
             }
         }
         for number in 14..20 {
-            let mut gone = Heap(heap.0.clone());
-            gone.0[place_of(number, PLACES as u64)] ^= 1;
+            let mut gone = heap.clone();
+            gone[place_of(number, PLACES as u64)] ^= 1;
             assert_eq!(found(&gone), None, "entry {number}");
         }
         // A header that is torn leaves the one before it.
@@ -447,7 +448,7 @@ mod tests {
         let writes = log.take_writes();
         let (at, bytes) = &writes[0];
         for arrive in 0..HEADER_BYTES {
-            let mut torn = Heap(heap.0.clone());
+            let mut torn = heap.clone();
             torn.write(*at, &bytes[..arrive]);
             assert_eq!(found(&torn), before, "{arrive} bytes");
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use base::time::{Instant, Nanos};
 use base::units::BLOCK_BYTES_U64;
 use cache::request::{Cache, Marks, Namespace, Object, Op, Outcome, Reply, Request, RequestId, WallMillis};
-use cache::shared::{Host, SharedMemory, bytes_for};
+use cache::shared::{Host, bytes_for};
 use cache::status::Status;
 use cache::{CacheConfig, CacheVolume, Options, format, mount_on};
 use drive::emulated::{EmulatedDrive, TimedDrive};
@@ -28,23 +28,6 @@ pub(super) const SECRET: [u8; 16] = [3; 16];
 
 /// Entries that the command's file has room for.
 const SHARED_ENTRIES: usize = 4096;
-
-/// Memory that outlives a process, where none ends.
-struct Heap(Vec<u8>);
-
-impl SharedMemory for Heap {
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
-    fn read(&self, at: usize, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.0[at..at + bytes.len()]);
-    }
-
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-}
 
 /// Drives of a cache.
 #[derive(Clone, Debug)]
@@ -246,7 +229,7 @@ impl Rig {
         let devices: Result<Vec<_>> = uuids.iter().map(|uuid| Ok(Some(drives.make(*uuid)?))).collect();
         let mut set = DriveSet::new(devices?);
         format(&mut set, Instant(0), &CacheConfig { cache: [9; 16], secret: SECRET, drives: uuids })?;
-        let memory = Box::new(Heap(vec![0; bytes_for(SHARED_ENTRIES)]));
+        let memory = Box::new(vec![0; bytes_for(SHARED_ENTRIES)]);
         let host = Host { boot: [1; 16], memory: Some(memory) };
         let volume = mount_on(host, set, MOUNTED_AT, (wall(MOUNTED_AT), options))?;
         Ok(Rig { volume, now: SERVED_AT })
