@@ -101,11 +101,8 @@ fn a_frozen_file_system_fails_its_drive_and_stops_nothing_else() {
     assert!(until(SOON, || is_failed(&dir, 3)), "{}", server.log());
     write.join().unwrap();
     exercise(&mut client, 16 * MIB, 5);
-    let log = server.log();
-    assert!(
-        log.contains("has not been answered for") && log.contains("the drive is given up and handled"),
-        "{log}"
-    );
+    server.assert_says("has not been answered for");
+    server.assert_says("the drive is given up and handled");
     // What comes late does no harm.
     disk.freeze("-u");
     exercise(&mut client, 24 * MIB, 6);
@@ -156,7 +153,7 @@ fn a_drive_whose_device_vanishes_in_service_is_a_failed_drive() {
     disk.vanish();
     // Nobody writes or reads meanwhile.
     assert!(until(SOON, || is_failed(&dir, 2)), "{:#}\n{}", status(&dir), server.log());
-    assert!(server.log().contains("drive 2 ("), "it is named: {}", server.log());
+    server.assert_says("drive 2 (");
     exercise(&mut client, MIB, 2);
     assert!(client.read(0, 256 << 10).unwrap() == [1; 256 << 10]);
     server.assert_alive();
@@ -238,7 +235,7 @@ fn a_full_file_system_makes_writes_wait_and_fails_no_drive() {
         |least: u64| member(&dir, 1)["trouble"]["waits_for_room_s"].as_u64().is_some_and(|s| s >= least);
     assert!(until(SOON, || waits(4)), "{:#}\n{}", status(&dir), server.log());
     assert!(!is_failed(&dir, 1), "a full disk is no failed drive: {}", server.log());
-    assert!(server.log().contains("its file system is full"), "{}", server.log());
+    server.assert_says("its file system is full");
     let shown = support::server::ask(&["status", text(&dir)]).expect("status");
     assert!(shown.contains("waits for room on its file system"), "{shown}");
     // What needs no room goes on.

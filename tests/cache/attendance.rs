@@ -46,7 +46,7 @@ fn a_cache_that_was_without_a_server_for_too_long_begins_empty() {
     let server = serve(&dir, "30m");
     assert_eq!(server.say(&["get", "a"]), "\n");
     assert_eq!(status(&dir)["absences"], 1);
-    assert!(server.log().contains("forgotten (--forget-after"), "{}", server.log());
+    server.assert_says("forgotten (--forget-after");
     let words = ask(&["cache", "status", text(&dir)]).stdout;
     assert!(words.contains("forgotten everything that was stored before"), "{words}");
     assert_eq!(server.say(&["set", "b", "2"]), "OK\n");
@@ -76,7 +76,7 @@ fn a_process_that_stood_still_for_too_long_forgets() {
     sleep(Duration::from_millis(1_200));
     signal(&server, "-CONT");
     assert_eq!(server.say(&["get", "a"]), "\n", "{}", server.log());
-    assert!(server.log().contains("it was without a server for "), "{}", server.log());
+    server.assert_says("it was without a server for ");
     assert_eq!(server.say(&["set", "a", "2"]), "OK\n");
     assert!(server.is_flushed());
     server.kill_9();
@@ -236,7 +236,7 @@ fn one_is_ejected_and_comes_back(name: &str, is_redis: bool) {
     sleep(Duration::from_millis(1_200));
     servers[1] = Some(serve(&places[1]));
     let back = servers[1].as_ref().unwrap();
-    assert!(back.log().contains("forgotten (--forget-after"), "{}", back.log());
+    back.assert_says("forgotten (--forget-after");
     // The proxy asks it again: then it is the one that answers for its keys, and it has none of them.
     assert!(until(SOON, || {
         surely(|| proxy.try_set(own[0], "new"));

@@ -110,7 +110,7 @@ fn emulated_drives_take_the_time_of_a_profile() {
     let profile = ["--profile", "zn540-4tb"];
     let server =
         CacheServer::start(&dir, &[&["up", "--dir", text(&dir), "--size", "256MiB"], &profile[..]].concat());
-    assert!(server.log().contains("the drives take the time of zn540-4tb"), "{}", server.log());
+    server.assert_says("the drives take the time of zn540-4tb");
     store(&server, "a");
     let added = ask(&["cache", "drive", "add", text(&dir)]);
     assert_eq!(added.code(), Some(0), "{added}");

@@ -169,7 +169,7 @@ fn more_cores_than_the_machine_has_are_worth_a_warning() {
     }
     let server = Server::up(&dir, &["--size", "64MiB", "--cores", &(there + 1).to_string()]);
     server.client().write(0, &[1; 4096]).unwrap();
-    assert!(server.log().contains(&format!("--cores {}", there + 1)), "{}", server.log());
+    server.assert_says(&format!("--cores {}", there + 1));
     server.stop();
     // And the largest number works, even here.
     let server = Server::up(&dir, &["--cores", "64"]);

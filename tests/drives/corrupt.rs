@@ -160,6 +160,7 @@ fn rot_names_its_drive() {
     let report = status(&dir);
     assert!(damaged(&report, 2) > 0, "{report:#}");
     assert!([0, 1, 3].iter().all(|drive| damaged(&report, *drive) == 0), "{report:#}");
+    server.assert_says("drive 2 is damaged");
     let lines = server.log().matches("drive 2 is damaged").count();
     assert!((1..=2).contains(&lines), "{lines} lines\n{}", server.log());
     server.kill_9();

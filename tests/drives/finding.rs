@@ -453,7 +453,7 @@ fn signals_stop_a_server_in_order() {
         let mut server = Server::up(&dir, &["--size", "64MiB"]);
         run_for(SOON, Command::new("kill").args([signal, &server.process().to_string()])).expect("kill");
         assert!(until(SOON, || server.has_ended()), "{signal}: {}", server.log());
-        assert!(server.log().contains("stopped; everything written"), "{signal}: {}", server.log());
+        server.assert_says("stopped; everything written");
     }
 }
 

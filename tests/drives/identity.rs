@@ -142,7 +142,7 @@ fn devices_that_get_other_names_are_found_and_strangers_are_not_touched() {
         assert_eq!((&member["state"], &member["kind"]), (&"active".into(), &"conventional".into()));
     }
     assert!(after.contains(&format!("path = \"{}\"", name_of(4))), "the spare is elsewhere, too: {after}");
-    assert!(server.log().contains("array.toml said /dev/loop"), "{}", server.log());
+    server.assert_says("array.toml said /dev/loop");
     ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
     assert!(until(SOON * 2, || status(&dir)["state"] == "clean"), "{:#}\n{}", status(&dir), server.log());
     assert_eq!(status(&dir)["members"][1]["path"], *name_of(4), "the spare took the place");

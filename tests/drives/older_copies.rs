@@ -125,7 +125,7 @@ fn an_older_copy_of_a_drive_is_left_out_at_every_level() {
             for drive in drives {
                 assert_eq!(report["members"][*drive]["state"], "failed", "{level}: {report:#}");
                 let named = format!("drive {drive} is an older copy of itself: epoch ");
-                assert!(server.log().contains(&named), "{level}: {}", server.log());
+                server.assert_says(&named);
                 let problem = report["members"][*drive]["problem"].as_str().unwrap_or_default();
                 assert!(problem.starts_with(&named), "{level}: {report:#}");
             }

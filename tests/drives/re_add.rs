@@ -68,8 +68,8 @@ fn a_drive_comes_back_to_a_served_array() {
     assert!(whole.as_u64() > lacking.as_u64().map(|lacking| 2 * lacking), "most is there: {answer}");
     assert!(lacking.as_u64() > Some(0), "{answer}");
     assert!(bytes_in(&answer, "bytes_whole") > 2 * bytes_in(&answer, "bytes_to_rebuild"), "{answer}");
-    assert!(server.log().contains(" were written, "), "{}", server.log());
-    assert!(server.log().contains("drive 1 is back: "), "{}", server.log());
+    server.assert_says(" were written, ");
+    server.assert_says("drive 1 is back: ");
     server.assert_holds(&data);
     assert_whole_without(&dir, server, 3, &data);
 }
@@ -229,9 +229,8 @@ fn what_was_rebuilt_counts_when_a_drive_leaves_again() {
 fn assert_back_by_itself(dir: &Path, server: &Server, drive: usize) {
     let is_whole = until(SOON, || status(dir)["state"] == "clean");
     assert!(is_whole, "{:#}\n{}", status(dir), server.log());
-    let log = server.log();
-    assert!(log.contains(&format!("drive {drive} is there again")), "{log}");
-    assert!(log.contains(&format!("drive {drive} is back: ")), "{log}");
+    server.assert_says(&format!("drive {drive} is there again"));
+    server.assert_says(&format!("drive {drive} is back: "));
 }
 
 #[test]

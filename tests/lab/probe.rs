@@ -218,7 +218,7 @@ fn a_profile_slows_drives_and_changes_nothing_else() {
     for block in 0..64_u8 {
         assert!(client.read(u64::from(block) * 4096, 4096).unwrap() == [block; 4096], "block {block}");
     }
-    assert!(server.log().contains("zn540-4tb"), "{}", server.log());
+    server.assert_says("zn540-4tb");
     server.stop();
     let refused = run_for(SOON, zoneweave().args(["serve", text(&dir), "--profile", "nosuch"]));
     assert_eq!(refused.code(), Some(4), "{refused}");

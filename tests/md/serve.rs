@@ -98,7 +98,7 @@ fn a_member_that_is_not_there_is_missed() {
     // What comes back missed writes: it is left out, and named.
     std::fs::rename(&away, &members[2]).unwrap();
     let server = Server::serve(&dir);
-    assert!(server.log().contains("left out"), "{}", server.log());
+    server.assert_says("left out");
     assert!(read_all(&server, bytes) == content, "with a stale member");
     server.stop();
     let foreign = ask(&["serve", text(&dir), "--profile", "zn540-1tb"]);

@@ -50,6 +50,12 @@ impl CacheServer {
         Client::connect(&self.socket).unwrap()
     }
 
+    /// Asserts that its log says `words`, soon: lines are written beside what the server does.
+    #[track_caller]
+    pub fn assert_says(&self, words: &str) {
+        assert!(until(SOON, || self.log().contains(words)), "{words:?} is not said\n{}", self.log());
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

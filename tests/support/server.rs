@@ -224,6 +224,12 @@ impl Server {
         self.child.try_wait().unwrap().and_then(|status| status.code())
     }
 
+    /// Asserts that its log says `words`, soon: lines are written beside what the server does.
+    #[track_caller]
+    pub fn assert_says(&self, words: &str) {
+        assert!(until(SOON, || self.log().contains(words)), "{words:?} is not said\n{}", self.log());
+    }
+
     /// The end of its log, for messages.
     pub fn log(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
