@@ -42,6 +42,7 @@ mod write_gate;
 #[allow(dead_code, missing_docs)]
 mod memory_volume;
 
+use crate::colleagues::Role;
 use crate::config::{ConfigError, ServerConfig, WallClock};
 use crate::doors::{Doors, Token};
 use crate::listen::Listener;
@@ -54,7 +55,7 @@ use array::request::{Controlled, Reply};
 use backend::Backend;
 use base::time::{Instant, Nanos};
 use client::{Client, Pause};
-use cores::Role;
+use cores::Newcomer;
 use desk::{Desk, Party};
 use guest::Guest;
 use host_disk::HostDisk;
@@ -156,7 +157,7 @@ pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Controlled)
 
 struct Server<'a> {
     config: &'a ServerConfig,
-    role: Role,
+    role: Role<Newcomer>,
     clock: WallClock,
     ring: Ring<Token>,
     desk: Desk<'a>,
@@ -190,7 +191,7 @@ impl<'a> Server<'a> {
         config: &'a ServerConfig,
         mut service: Service,
         volume: &'a mut dyn Backend,
-        role: Role,
+        role: Role<Newcomer>,
     ) -> Result<Server<'a>, RunError> {
         let now = service.clock.now();
         let host_disk = match service.disk.take().map(HostDisk::new).transpose()? {

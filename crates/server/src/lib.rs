@@ -15,11 +15,13 @@
 //! The engine is any `array::request::Volume`. See `examples/serve_memory.rs` for all it takes.
 
 pub mod cache_loop;
+mod colleagues;
 pub mod config;
 pub mod control;
 pub mod core_loop;
 mod doors;
 pub mod listen;
+mod mailbox;
 pub mod memcached;
 pub mod nbd;
 pub mod ports;

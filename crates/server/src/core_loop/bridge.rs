@@ -29,7 +29,6 @@
 //! core covers all writes that were answered before it was sent.
 
 mod hub;
-pub(super) mod mailbox;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -39,9 +38,9 @@ pub(super) use remote::Remote;
 
 use super::desk::FRAMES_RESERVED;
 use super::write_gate::{MERGES_ACTIVE_MAX, Merge};
+use crate::mailbox::Mailbox;
 use array::request::{Controlled, Reply, Request, RequestOp};
 use base::frame::{Frame, FramePool};
-use mailbox::Mailbox;
 use std::io;
 use std::sync::Arc;
 

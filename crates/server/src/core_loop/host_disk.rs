@@ -13,11 +13,11 @@
 //! The kernel starts a disk by reading its partition table, and stops it when the requests that are here have been answered, so both are
 //! done by a helper thread while the loop serves. The helper says how it went and rings the bell, which wakes the loop.
 
-use super::bridge::mailbox::Mailbox;
 use super::client::Pause;
 use super::desk::{Answer, Desk, OperationKind, Party};
 use super::held::{Held, Progress};
 use crate::doors::Token;
+use crate::mailbox::Mailbox;
 use crate::nbd::transmission::ByteRange;
 use crate::ports::DiskState;
 use crate::ring::Ring;

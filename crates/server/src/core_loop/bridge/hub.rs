@@ -17,7 +17,8 @@
 
 use super::super::backend::Backend;
 use super::super::write_gate::{Gated, Merge};
-use super::{Ask, AskFrom, Mailbox};
+use super::{Ask, AskFrom};
+use crate::mailbox::Mailbox;
 use crate::slab::Slab;
 use array::request::{Controlled, Reply, Request, RequestId, Volume};
 use base::frame::FramePool;

@@ -2,7 +2,8 @@
 
 use super::super::backend::Backend;
 use super::super::write_gate::Merge;
-use super::{Ask, AskFrom, Mailbox};
+use super::{Ask, AskFrom};
+use crate::mailbox::Mailbox;
 use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;

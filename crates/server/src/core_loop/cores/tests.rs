@@ -2,7 +2,10 @@
 
 use super::super::memory_volume::{MemoryVolume, Options};
 use super::*;
+use crate::stop::Stop;
 use base::time::Nanos;
+use std::io;
+use std::sync::atomic::Ordering;
 
 fn run_with_body(body: fn(Front, &ServerConfig) -> Result<(), RunError>) -> Result<(), RunError> {
     let options = Options { blocks: 64, frames_max: 64, delay_max: Nanos(0) };

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::core_loop) struct Mailbox<T> {
+pub(crate) struct Mailbox<T> {
     tray: Mutex<Tray<T>>,
     bell: OwnedFd,
     /// No letter comes any more. The reader asks every turn, and takes no lock for that.
@@ -26,14 +26,14 @@ struct Tray<T> {
 }
 
 impl<T> Mailbox<T> {
-    pub(in crate::core_loop) fn new() -> io::Result<Mailbox<T>> {
+    pub(crate) fn new() -> io::Result<Mailbox<T>> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let tray = Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false });
         Ok(Mailbox { tray, is_closed: AtomicBool::new(false), bell })
     }
 
     /// Puts all of `letters` behind those that are there.
-    pub(in crate::core_loop) fn post(&self, letters: &mut Vec<T>) {
+    pub(crate) fn post(&self, letters: &mut Vec<T>) {
         let mut tray = self.tray();
         if tray.letters.is_empty() {
             std::mem::swap(&mut tray.letters, letters);
@@ -48,7 +48,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Takes all letters there are into `into`, which is empty.
-    pub(in crate::core_loop) fn collect(&self, into: &mut Vec<T>) {
+    pub(crate) fn collect(&self, into: &mut Vec<T>) {
         assert!(into.is_empty());
         let mut tray = self.tray();
         tray.reader_sleeps = false;
@@ -56,25 +56,25 @@ impl<T> Mailbox<T> {
     }
 
     /// The reader wants to sleep: true when it may, and the bell will wake it.
-    pub(in crate::core_loop) fn may_sleep(&self) -> bool {
+    pub(crate) fn may_sleep(&self) -> bool {
         let mut tray = self.tray();
         tray.reader_sleeps = tray.letters.is_empty();
         tray.reader_sleeps
     }
 
     /// No letter comes any more: the reader is woken to see that.
-    pub(in crate::core_loop) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.ring();
     }
 
     /// True when no letter comes any more.
-    pub(in crate::core_loop) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
     /// Wakes the reader.
-    pub(in crate::core_loop) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if let Err(error) = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()) {
             // Only a counter that is full refuses, and it is readable.
             log::warn!("cannot wake another thread: {error}");
@@ -82,7 +82,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Becomes readable when the bell rings.
-    pub(in crate::core_loop) fn bell(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
         self.bell.try_clone()
     }
 
