@@ -971,7 +971,11 @@ fn parse_packing(text: &str) -> Result<Packing> {
     }
 }
 
-fn parse_cores(text: &str) -> Result<usize, String> {
+/// A number of threads.
+///
+/// # Errors
+/// When there cannot be so many.
+pub fn parse_cores(text: &str) -> Result<usize, String> {
     let cores = text.parse().ok().filter(|cores| (1..=CORES_MAX).contains(cores));
     cores.ok_or_else(|| format!("`{text}` is not a number of cores: use 1 to {CORES_MAX}"))
 }

@@ -283,7 +283,7 @@ fn turn_until(volume: &mut LogVolume, clock: WallClock, is_done: impl Fn(&LogVol
 }
 
 /// More threads than the machine can run at once work, but take turns.
-fn warn_of_missing_cores(asked: usize) {
+pub fn warn_of_missing_cores(asked: usize) {
     if let Ok(there) = std::thread::available_parallelism()
         && asked > there.get()
     {

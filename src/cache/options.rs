@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::namespaces::{self, NamespaceOption};
-use crate::cli::{Query, parse_blocks, parse_size};
+use crate::cli::{Query, parse_blocks, parse_cores, parse_size};
 use crate::exit::Exit;
 use crate::force::{self, Forced};
 use anyhow::Result as Checked;
@@ -206,6 +206,9 @@ pub struct CacheServiceOptions {
     /// Bytes of an object on the mean, key included: sizes the index
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 30), value_name = "BYTES")]
     pub object_mean: u64,
+    /// Threads, 1 to 64: with more than one, one of them has the cache, and connections are spread over the others
+    #[arg(long, default_value_t = 1, value_parser = parse_cores)]
+    pub cores: usize,
     /// Which zones make room: s3fifo, sieve, lru or fifo
     #[arg(long, default_value = "s3fifo", value_name = "POLICY")]
     pub eviction: Eviction,
@@ -231,7 +234,7 @@ pub struct CacheServiceOptions {
     /// them and takes deletes elsewhere; so it does when the machine was started since [default: never]
     #[arg(long, value_parser = parse_absence, value_name = "TIME")]
     pub forget_after: Option<Nanos>,
-    /// Longest value that is stored, at most half a zone and a 16th of --memory [default: 16MiB, or as much as there is room for]
+    /// Longest value that is stored, at most half a zone and a 16th of --memory, shared out to the threads that serve connections [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
     /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH

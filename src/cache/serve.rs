@@ -17,6 +17,7 @@ use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
 use crate::replace::Attempt;
+use crate::serve::warn_of_missing_cores;
 use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
@@ -73,6 +74,7 @@ pub fn run(options: &CacheServe) -> Result<Exit> {
 fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
+    warn_of_missing_cores(options.cores);
     let wanted = engine(options)?;
     let password = options.password_file.as_deref().map(password_in).transpose()?;
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
@@ -82,16 +84,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     memory::check(&wanted, drives.flash_bytes()?)?;
     namespaces::check(&wanted.shares, &drives.geometries())?;
     let control = control::bind(&directory.control_path())?;
-    let own = options.namespace.iter().filter_map(|own| Some((own.memcached.as_ref()?, own.namespace)));
-    let all = options.memcached.iter().map(|place| (place, Namespace(0)));
-    let memcached: Vec<(&Listen, Namespace)> = all.chain(own).collect();
-    if password.is_some() && !memcached.is_empty() {
-        return Err(
-            Exit::Usage.error("--memcached knows no password: leave --password-file or --memcached away")
-        );
-    }
-    let places = options.listen.iter().chain(memcached.iter().map(|(place, _)| *place));
-    let listeners: Vec<Listener> = places.map(Listen::bind).collect::<Result<_, _>>()?;
+    let (listeners, memcached_doors) = doors(options)?;
     let settings = settings(options, drives.zone_bytes, password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted };
@@ -111,7 +104,6 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let memcached_doors: Vec<Namespace> = memcached.into_iter().map(|(_, namespace)| namespace).collect();
     let announced = announce(&directory, &listeners, memcached_doors.len())?;
     let service =
         Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
@@ -122,8 +114,17 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let names = options.namespace.iter().filter_map(|own| Some((own.namespace, own.name.clone()?))).collect();
     let attended = options.forget_after.map(|limit| Attended::open(&directory, limit)).transpose()?;
     let (memory_bytes_max, clocks) = (options.memory, DriveClocks::new(drives.paces, clock.now()));
-    let mut served =
-        Served { volume, memory_bytes_max, names, directory, hosting, errands, attended, clocks };
+    let mut served = Served {
+        volume,
+        memory_bytes_max,
+        cores: options.cores,
+        names,
+        directory,
+        hosting,
+        errands,
+        attended,
+        clocks,
+    };
     served.start_clocks();
     served.attend(clock.now());
     let result = cache_loop::run(&config, service, &mut served);
@@ -135,6 +136,20 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     log::info!("stopped; what goes to flash is on the drives");
     announced.finish();
     Ok(Exit::Well)
+}
+
+/// Listeners of the cache, the last ones those of memcached's protocol, with the namespace of each of these.
+fn doors(options: &CacheServiceOptions) -> Result<(Vec<Listener>, Vec<Namespace>)> {
+    let own = options.namespace.iter().filter_map(|own| Some((own.memcached.as_ref()?, own.namespace)));
+    let all = options.memcached.iter().map(|place| (place, Namespace(0)));
+    let (memcached, namespaces): (Vec<&Listen>, Vec<Namespace>) = all.chain(own).unzip();
+    if options.password_file.is_some() && !memcached.is_empty() {
+        return Err(
+            Exit::Usage.error("--memcached knows no password: leave --password-file or --memcached away")
+        );
+    }
+    let places = options.listen.iter().chain(memcached);
+    Ok((places.map(Listen::bind).collect::<Result<_, _>>()?, namespaces))
 }
 
 /// Wall time, by which objects expire.
@@ -167,9 +182,10 @@ fn settings(
 ) -> Result<Settings> {
     let clients = memory::of_clients(options.memory);
     let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
-    let object_bytes = wanted.min(zone_bytes / 2).min(clients / OBJECTS_IN_CLIENTS);
+    let fronts = options.cores.max(2) as u64 - 1;
+    let object_bytes = wanted.min(zone_bytes / 2).min(clients / fronts / OBJECTS_IN_CLIENTS);
     if object_bytes < wanted {
-        let memory = human_bytes(memory::for_clients(wanted * OBJECTS_IN_CLIENTS));
+        let memory = human_bytes(memory::for_clients(wanted * OBJECTS_IN_CLIENTS * fronts));
         let needs = format!("need --memory {memory} and zones of {}", human_bytes(wanted * 2));
         let (most, asked) = (human_bytes(object_bytes), human_bytes(wanted));
         if options.object_max.is_some() {
@@ -187,6 +203,7 @@ fn settings(
     Ok(Settings {
         object_bytes_max: u32::try_from(object_bytes).expect("at most 512 MiB"),
         client_memory_bytes: usize::try_from(clients).unwrap_or(usize::MAX),
+        cores: options.cores,
         memory_bytes: options.memory,
         password,
         run_id: format!("{first}{}", &second[..8]),
@@ -234,6 +251,7 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
 struct Served {
     volume: CacheVolume,
     memory_bytes_max: u64,
+    cores: usize,
     names: BTreeMap<Namespace, String>,
     directory: CacheDirectory,
     hosting: Hosting,
@@ -324,10 +342,6 @@ impl Cache for Served {
         own.chain(self.volume.next_event()).chain(look).min()
     }
 
-    fn walk_place(&self, number: u64) -> u64 {
-        self.volume.walk_place(number)
-    }
-
     fn objects(&self, namespace: Namespace) -> u64 {
         self.volume.objects(namespace)
     }
@@ -405,6 +419,7 @@ impl ServedCache for Served {
             "status" => {
                 let Served { volume, directory, names, .. } = self;
                 let mut report = json(&Seen { volume, directory, names });
+                report["cores"] = self.cores.into();
                 report["forget"] = self.attended.as_ref().map(Attended::report).into();
                 report.to_string()
             }

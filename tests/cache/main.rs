@@ -4,6 +4,7 @@
 
 mod attendance;
 mod bays;
+mod cores;
 mod devices;
 mod differential;
 mod forgetting;

@@ -25,6 +25,11 @@ impl Client {
         Ok(Client(BufReader::new(stream)))
     }
 
+    /// True when the server ends the connection, soon, without saying anything more.
+    pub fn is_ended(&mut self) -> bool {
+        matches!(self.0.read(&mut [0]), Ok(0))
+    }
+
     /// Sends a command, and returns its answer: a line, or the value of a bulk string; none where there is nothing.
     pub fn call(&mut self, words: &[&[u8]]) -> std::io::Result<Option<Vec<u8>>> {
         let mut command = format!("*{}\r\n", words.len()).into_bytes();

@@ -64,8 +64,15 @@ pub struct Outcome {
 /// # Errors
 /// When a suite cannot be run, or had where tools are required.
 pub fn run(words: &[String]) -> Result<ExitCode> {
-    let is_short = words.iter().any(|word| word == "--short");
-    let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--short").collect();
+    let mut words = words.iter().map(String::as_str);
+    let (mut is_short, mut cores, mut named) = (false, "1", Vec::new());
+    while let Some(word) = words.next() {
+        match word {
+            "--short" => is_short = true,
+            "--cores" => cores = words.next().context("--cores wants a number")?,
+            name => named.push(name),
+        }
+    }
     let failing = Failing::read()?;
     let (mut of_redis, mut of_memcached) = (redis::files()?, memcached::files()?);
     let files = [&of_redis[..], &of_memcached[..]].concat();
@@ -101,11 +108,11 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
     let started = Instant::now();
     let mut report = Report::default();
     // Values of 4 MB, and with them memory and zones of some size.
-    let options = &["--size", "8GiB", "--memory", "512MiB"];
+    let options = &["--size", "8GiB", "--memory", "512MiB", "--cores", cores];
     Suite { name: "redis", files: of_redis, options }
         .run(&scratch, &mut report, |file, server| redis::run(&suites.redis, file, server, &failing))?;
     // A daemon of memcached takes values of up to a MiB unless it is told otherwise.
-    let options = &["--size", "4GiB", "--memory", "256MiB", "--object-max", "1MiB"];
+    let options = &["--size", "4GiB", "--memory", "256MiB", "--object-max", "1MiB", "--cores", cores];
     Suite { name: "memcached", files: of_memcached, options }.run(
         &scratch,
         &mut report,

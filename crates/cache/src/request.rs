@@ -125,7 +125,8 @@ pub type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
 /// Walks that follow one another, each from where the one before ended, tell every key that was there from the begin
 /// of the first to the end of the last. Others they may tell, if they were there meanwhile.
 pub struct Walk {
-    /// Place to begin at: 0, or what the walk before says.
+    /// Place to begin at: 0, or what the walk before says. For a walk that wraps it is any number: those that are spread evenly
+    /// stand for places that are.
     pub from: u64,
     /// True when keys of all namespaces are told.
     pub everywhere: bool,
@@ -279,9 +280,6 @@ pub trait Cache {
 
     /// Returns the time at which the next turn is due even if nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
-
-    /// The place of a walk that a number stands for, whichever that is.
-    fn walk_place(&self, number: u64) -> u64;
 
     /// Live objects by namespace, as exactly as the index knows (DBSIZE).
     fn objects(&self, namespace: Namespace) -> u64;

@@ -318,10 +318,6 @@ impl Cache for CacheVolume {
         self.shard.next_deadline()
     }
 
-    fn walk_place(&self, number: u64) -> u64 {
-        self.shard.index().code_at(number)
-    }
-
     fn objects(&self, namespace: Namespace) -> u64 {
         self.shard.objects(namespace)
     }

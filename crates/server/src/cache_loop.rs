@@ -13,11 +13,15 @@
 //! needs that it is sending, so that clients with halves of commands cannot lock each other out. While the queue stands,
 //! who holds memory and does not move is cut off.
 
+mod bridge;
 mod connection;
 mod conversation;
+mod cores;
+mod peers;
 mod stopping;
 mod traffic;
 
+use crate::colleagues::Role;
 use crate::config::WallClock;
 use crate::core_loop::question::Question;
 use crate::core_loop::{RunError, Service};
@@ -29,6 +33,8 @@ use crate::slab::{Key, Slab};
 use base::time::{Instant, Nanos};
 use cache::request::{Namespace, Reply, WallMillis};
 use connection::Connection;
+use cores::Newcomer;
+use peers::Peers;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,6 +55,11 @@ pub trait ServedCache: Backend {
 
     /// True when that is done.
     fn has_stopped(&self) -> bool;
+
+    /// True when the thread may sleep until what it listens to wakes it.
+    fn may_sleep(&mut self) -> bool {
+        true
+    }
 }
 
 /// Limits of the server.
@@ -87,7 +98,25 @@ pub fn run(
     service: Service,
     cache: &mut dyn ServedCache,
 ) -> Result<(), RunError> {
-    Server::new(config, service, cache)?.run()
+    if config.settings.cores > 1 {
+        return cores::run(config, service, cache);
+    }
+    let front = Front::new(config.settings.clone(), service.clock.now(), wall());
+    Server::new(config, service, cache, (front, Seat::alone()?))?.run()
+}
+
+/// Place of a loop among those that serve the cache.
+#[derive(Debug)]
+struct Seat {
+    role: Role<Newcomer>,
+    peers: Peers,
+}
+
+impl Seat {
+    fn alone() -> Result<Seat, RunError> {
+        let peers = Peers::of(1).map_err(RunError::Cores)?.pop().expect("one was asked for");
+        Ok(Seat { role: Role::First(Vec::new()), peers })
+    }
 }
 
 struct Server<'a> {
@@ -97,6 +126,7 @@ struct Server<'a> {
     cache: &'a mut dyn ServedCache,
     front: Front,
     doors: Doors,
+    seat: Seat,
     phase: Phase,
     is_stop_asked: bool,
     connections: Slab<Connection>,
@@ -126,8 +156,8 @@ impl<'a> Server<'a> {
         config: &'a CacheServerConfig,
         service: Service,
         cache: &'a mut dyn ServedCache,
+        (front, seat): (Front, Seat),
     ) -> Result<Server<'a>, RunError> {
-        let front = Front::new(config.settings.clone(), service.clock.now(), wall());
         Ok(Server {
             config,
             clock: service.clock,
@@ -135,6 +165,7 @@ impl<'a> Server<'a> {
             cache,
             front,
             doors: Doors::of(service),
+            seat,
             phase: Phase::Serving,
             is_stop_asked: false,
             connections: Slab::new(),
@@ -167,6 +198,8 @@ impl<'a> Server<'a> {
         // Time does not go back.
         self.front.wall = self.front.wall.max(wall());
         self.take_completions()?;
+        self.take_arrivals()?;
+        self.take_letters()?;
         self.advance_phase()?;
         self.serve_ready()?;
         self.turn_cache();
@@ -177,9 +210,9 @@ impl<'a> Server<'a> {
     }
 
     /// Time for which the thread may sleep; zero when there is work.
-    fn time_to_wait(&self) -> Option<Nanos> {
+    fn time_to_wait(&mut self) -> Option<Nanos> {
         let has_work = self.cache_is_busy || !self.ready.is_empty() || !self.dirty.is_empty();
-        if has_work || self.phase_is_over() {
+        if has_work || self.phase_is_over() || !self.cache.may_sleep() || !self.seat.peers.may_sleep() {
             return Some(Nanos(0));
         }
         let dues = [self.cache.next_deadline(), self.next_sweep, self.phase.due()];
@@ -238,6 +271,7 @@ impl<'a> Server<'a> {
     /// Gives the cache its turns and its replies to the sessions.
     fn turn_cache(&mut self) {
         self.cache_is_busy = true;
+        self.front.say_exclusive(&mut *self.cache);
         let mut turns_left = CACHE_TURNS_MAX;
         while self.cache_is_busy && turns_left > 0 {
             turns_left -= 1;
@@ -278,17 +312,25 @@ impl<'a> Server<'a> {
         self.next_sweep = Some(self.next_sweep.map_or(due, |next| next.min(due)));
     }
 
-    /// Looks at what time alone changes.
+    /// Looks at what time alone changes, when it is time to, and sees to it that there is a next time while there is something to see.
     fn sweep(&mut self) -> io::Result<()> {
         let now = self.front.now;
-        let has_timeout = self.front.settings.timeout_seconds > 0 && self.connections.len() > 0;
-        if !self.waiting.is_empty() || self.questions.len() > 0 || has_timeout {
+        if self.next_sweep.is_some_and(|due| due <= now) {
+            self.next_sweep = None;
+            self.look_at_waiting(now)?;
+        }
+        if !self.waiting.is_empty() || self.questions.len() > 0 || self.has_timeout() {
             self.look_again(now + SWEEP_EVERY);
         }
-        if self.next_sweep.is_none_or(|due| due > now) {
-            return Ok(());
-        }
-        self.next_sweep = None;
+        Ok(())
+    }
+
+    /// True when connections may not rest for ever.
+    fn has_timeout(&self) -> bool {
+        self.front.settings.timeout_seconds > 0 && self.connections.len() > 0
+    }
+
+    fn look_at_waiting(&mut self, now: Instant) -> io::Result<()> {
         if let Some(due) = self.doors.reopen(&mut self.ring, now)? {
             self.look_again(due);
         }
@@ -299,7 +341,7 @@ impl<'a> Server<'a> {
                 self.close_question(key);
             }
         }
-        if has_timeout {
+        if self.has_timeout() {
             let limit = Nanos(self.front.settings.timeout_seconds.saturating_mul(1_000_000_000));
             self.connections.keys(&mut keys);
             for key in keys.drain(..) {

@@ -15,5 +15,6 @@ pub mod parser;
 mod pending;
 pub mod session;
 pub mod settings;
+pub mod survey;
 pub mod table;
 pub mod usage;

@@ -100,7 +100,8 @@ impl Walk {
 impl Shard {
     /// Queues a walk.
     pub(super) fn accept_walk(&mut self, id: RequestId, namespace: Namespace, asked: request::Walk) {
-        let (at, idents_left) = (asked.from, asked.idents_max);
+        let idents_left = asked.idents_max;
+        let at = if asked.wraps { self.index.code_at(asked.from) } else { asked.from };
         self.walks.queue.push_back(Walk {
             id,
             namespace,

@@ -53,6 +53,8 @@ pub(super) struct Connection {
     pub(super) is_ready: bool,
     pub(super) is_dirty: bool,
     pub(super) is_waiting: bool,
+    /// Other loops are asked for what its command needs to know.
+    pub(super) awaits_survey: bool,
     /// Memory that was counted for it.
     held: usize,
     /// Time at which bytes moved last.
@@ -80,6 +82,7 @@ impl Connection {
             is_ready: false,
             is_dirty: false,
             is_waiting: false,
+            awaits_survey: false,
             held: 0,
             moved_at: now,
             receive_watch: Watch::default(),

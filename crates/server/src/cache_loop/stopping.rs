@@ -4,6 +4,9 @@
 //! Serving --asked--> Draining --nobody left--> Writing --written--> Done
 //!                    (at most stop_limit)      (at most stop_limit)
 //! ```
+//!
+//! With more cores than one, the first drains until all others have ended, each within the limits above. Those write nothing: they wait for
+//! the cache's last answers.
 
 use super::Server;
 use crate::core_loop::RunError;
@@ -51,7 +54,11 @@ impl Server<'_> {
             Phase::Serving if self.phase_is_over() => {
                 log::info!("stopping: {} clients are connected", self.connections.len());
                 self.doors.close(&mut self.ring)?;
+                self.seat.role.stop_others();
                 self.phase = Phase::Draining { due };
+                for (key, survey) in self.seat.peers.give_up() {
+                    self.tell(key, survey)?;
+                }
                 let mut keys = Vec::new();
                 self.connections.keys(&mut keys);
                 for key in keys {
@@ -68,6 +75,10 @@ impl Server<'_> {
                 for key in keys {
                     self.close_question(key);
                 }
+                if !self.seat.role.is_last() {
+                    self.phase = Phase::Draining { due };
+                    return Ok(());
+                }
                 self.cache.begin_stop(now);
                 self.phase = Phase::Writing { due };
             }
@@ -80,8 +91,8 @@ impl Server<'_> {
     /// True when the phase has nothing left to wait for.
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
-            Phase::Serving => self.is_stop_asked,
-            Phase::Draining { .. } => self.connections.len() == 0,
+            Phase::Serving => self.is_stop_asked || self.seat.role.has_lost_one(),
+            Phase::Draining { .. } => self.connections.len() == 0 && self.seat.role.is_last(),
             Phase::Writing { .. } => self.front.is_idle() && self.cache.has_stopped(),
             Phase::Done => true,
         }

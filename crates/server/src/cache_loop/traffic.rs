@@ -2,13 +2,17 @@
 
 use super::connection::Connection;
 use super::conversation::Conversation;
+use super::cores::Newcomer;
+use super::peers::Letter;
 use super::stopping::Phase;
 use super::{Server, Token};
 use crate::control::CONTROL_CONNECTIONS_MAX;
 use crate::core_loop::question::{Next, Question};
 use crate::listen::Listen;
 use crate::memcached;
+use crate::resp::front::{Notice, Statistics};
 use crate::resp::session::{Facts, Pause, Session};
+use crate::resp::survey::{Survey, Wanted};
 use crate::ring::Event;
 use crate::slab::Key;
 use crate::transfer::Transfer;
@@ -55,7 +59,7 @@ impl Server<'_> {
         let resp_doors = self.doors.count() - self.config.memcached_doors.len();
         let of_memcached = index.checked_sub(resp_doors).map(|door| self.config.memcached_doors[door]);
         let is_memcached = of_memcached.is_some();
-        if self.connections.len() >= self.front.settings.clients_max {
+        if self.connections.len() + self.seat.role.clients_elsewhere() >= self.front.settings.clients_max {
             self.front.statistics.connections_refused += 1;
             // It fails when nobody is there to be told.
             let told = if is_memcached { TOO_MANY_MEMCACHED } else { TOO_MANY };
@@ -86,11 +90,34 @@ impl Server<'_> {
             query_bytes: 0,
         };
         log::debug!("client {}: connected from {}", facts.id, facts.addresses.0);
-        let session = if let Some(namespace) = of_memcached {
-            let session = memcached::session::Session::new((facts.id, namespace), &self.front.settings);
-            Conversation::Memcached(Box::new(session))
-        } else {
-            Conversation::Resp(Box::new(Session::new(facts, &self.front.settings)))
+        // Who has colleagues leaves the clients to them.
+        match self.seat.role.hand_over(Newcomer { socket, facts, of_memcached }, usize::MAX) {
+            Some(newcomer) => self.seat_client(newcomer),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins with those who were handed over.
+    pub(super) fn take_arrivals(&mut self) -> io::Result<()> {
+        while let Some(newcomer) = self.seat.role.next_arrival() {
+            self.seat_client(newcomer)?;
+            if self.phase != Phase::Serving {
+                let mut keys = Vec::new();
+                self.connections.keys(&mut keys);
+                keys.into_iter().try_for_each(|key| self.take_leave(key))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seat_client(&mut self, newcomer: Newcomer) -> io::Result<()> {
+        let Newcomer { socket, facts, of_memcached } = newcomer;
+        let session = match of_memcached {
+            Some(namespace) => {
+                let session = memcached::session::Session::new((facts.id, namespace), &self.front.settings);
+                Conversation::Memcached(Box::new(session))
+            }
+            None => Conversation::Resp(Box::new(Session::new(facts, &self.front.settings))),
         };
         let key = self.connections.insert(Connection::new(socket, session, self.front.now));
         self.front.clients = self.connections.len();
@@ -203,7 +230,7 @@ impl Server<'_> {
     pub(super) fn serve(&mut self, key: Key, is_first: bool) -> io::Result<()> {
         self.mark_dirty(key);
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
-        if connection.is_receiving() || connection.is_waiting {
+        if connection.is_receiving() || connection.is_waiting || connection.awaits_survey {
             return Ok(());
         }
         let submissions = self.front.submissions();
@@ -212,12 +239,20 @@ impl Server<'_> {
             let (session, input) = connection.parts();
             let (count, pause) = session.advance(key, input, &mut self.front, &mut *self.cache);
             connection.consume(count);
-            if pause != Pause::Roster {
-                break pause;
+            let Pause::Survey(wanted) = pause else { break pause };
+            let known = self.known(wanted);
+            if self.seat.peers.is_alone() || self.phase != Phase::Serving {
+                self.front.survey = Some(known);
+                continue;
             }
-            self.front.roster = Some(self.roster());
+            self.seat.peers.ask(key, wanted, known);
+            if let Some(connection) = self.connections.at(key) {
+                connection.awaits_survey = true;
+            }
+            break pause;
         };
-        self.end_condemned();
+        self.front.survey = None;
+        self.pass_notices();
         self.cache_is_busy |= self.front.submissions() != submissions;
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
         connection.pause = pause;
@@ -229,7 +264,7 @@ impl Server<'_> {
             Pause::Turn => self.wait_for_memory(key, is_first),
             Pause::Bytes if connection.has_ended => connection.session.leave(),
             Pause::Bytes => return self.receive(key, is_first),
-            Pause::Outcomes | Pause::Output | Pause::Roster | Pause::Leaving => {}
+            Pause::Outcomes | Pause::Output | Pause::Survey(_) | Pause::Leaving => {}
         }
         Ok(())
     }
@@ -265,20 +300,73 @@ impl Server<'_> {
         }
     }
 
-    /// Ends those that a client has told to end.
-    fn end_condemned(&mut self) {
-        let condemned = std::mem::take(&mut self.front.condemned);
-        if condemned.is_empty() {
-            return;
+    /// Sees to what a command has changed for all sessions, here and elsewhere.
+    fn pass_notices(&mut self) {
+        for notice in std::mem::take(&mut self.front.notices) {
+            self.seat.peers.announce(&notice);
+            self.heed(notice);
         }
+    }
+
+    fn heed(&mut self, notice: Notice) {
+        match notice {
+            Notice::End(ids) => self.end_condemned(&ids),
+            Notice::ResetStatistics => self.front.statistics = Statistics::default(),
+            Notice::Timeout(seconds) => self.front.settings.timeout_seconds = seconds,
+        }
+    }
+
+    /// Ends those that a client has told to end.
+    fn end_condemned(&mut self, ids: &[u64]) {
         let mut keys = Vec::new();
         self.connections.keys(&mut keys);
         for key in keys {
-            let is_meant = |connection: &mut Connection| condemned.contains(&connection.session.id());
+            let is_meant = |connection: &mut Connection| ids.contains(&connection.session.id());
             if self.connections.at(key).is_some_and(is_meant) {
                 self.end(key, "another client has told it to end");
             }
         }
+    }
+
+    /// Reads what other loops say.
+    pub(super) fn take_letters(&mut self) -> io::Result<()> {
+        let mut letters = Vec::new();
+        self.seat.peers.collect(&mut letters);
+        for letter in letters {
+            match letter {
+                Letter::Notice(notice) => self.heed(notice),
+                Letter::Question { from, number, wanted } => {
+                    let known = self.known(wanted);
+                    self.seat.peers.answer(from, number, known);
+                }
+                Letter::Part { number, part } => {
+                    if let Some((key, survey)) = self.seat.peers.on_part(number, *part) {
+                        self.tell(key, survey)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A client's command goes on with what is known.
+    pub(super) fn tell(&mut self, key: Key, survey: Survey) -> io::Result<()> {
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        assert!(connection.awaits_survey);
+        connection.awaits_survey = false;
+        self.front.survey = Some(survey);
+        self.serve(key, false)?;
+        self.front.survey = None;
+        Ok(())
+    }
+
+    /// What this loop knows.
+    fn known(&mut self, wanted: Wanted) -> Survey {
+        let mut survey = Survey::of(wanted, &self.front, &*self.cache);
+        if wanted == Wanted::Roster {
+            survey.roster = self.roster();
+        }
+        survey
     }
 
     /// What CLIENT LIST says.
@@ -328,6 +416,7 @@ impl Server<'_> {
             shut(&connection.socket);
             self.right_of_way.take_if(|holder| *holder == key);
             self.front.clients = self.connections.len();
+            self.seat.role.on_client_gone();
             // What it held may be what others wait for: another turn sees to them.
             self.cache_is_busy |= !self.waiting.is_empty();
         }

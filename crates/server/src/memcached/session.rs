@@ -13,6 +13,7 @@ use crate::resp::answer::Output;
 use crate::resp::front::{Backend, Delivery, Front};
 use crate::resp::session::Pause;
 use crate::resp::settings::Settings;
+use crate::resp::survey::Wanted;
 use crate::slab::Key;
 use cache::request::Namespace;
 use std::collections::VecDeque;
@@ -55,6 +56,8 @@ pub struct Session {
     gets: Option<Gets>,
     /// A flush that waits for what came before it: its delay, and whether nothing is said of it.
     flush: Option<(i32, bool)>,
+    /// What `stats` asks, until it is known.
+    statistics: Option<Vec<u8>>,
     entries: VecDeque<Entry>,
     /// Sequence of the first entry.
     first: u64,
@@ -80,6 +83,7 @@ impl Session {
             reader: Reader::new(usize::try_from(settings.object_bytes_max).unwrap_or(usize::MAX)),
             gets: None,
             flush: None,
+            statistics: None,
             entries: VecDeque::new(),
             first: 0,
             requests: 0,
@@ -102,7 +106,7 @@ impl Session {
         let mut consumed = 0;
         loop {
             self.write_answers();
-            if self.is_leaving && self.gets.is_none() && self.flush.is_none() {
+            if self.is_leaving && self.gets.is_none() && self.flush.is_none() && self.statistics.is_none() {
                 return (input.len(), Pause::Leaving);
             }
             if let Some(pause) = self.pause(key, front) {
@@ -114,6 +118,16 @@ impl Session {
                 continue;
             }
             if self.go_on_getting(key, front, cache) {
+                continue;
+            }
+            if let Some(what) = self.statistics.take() {
+                match statistics::tell(&what, self.namespace, front) {
+                    Some(said) => self.say(said),
+                    None => {
+                        self.statistics = Some(what);
+                        return (consumed, Pause::Survey(Wanted::Figures));
+                    }
+                }
                 continue;
             }
             match self.reader.next(&input[consumed..]) {
@@ -150,10 +164,7 @@ impl Session {
     fn begin(&mut self, key: Key, request: Request, front: &mut Front, cache: &mut dyn Backend) {
         let asked = match request {
             Request::Say(text) => return self.say(Said::line(text)),
-            Request::Statistics(what) => {
-                let said = statistics::tell(&what, self.namespace, front, cache);
-                return self.say(said);
-            }
+            Request::Statistics(what) => return self.statistics = Some(what),
             Request::Quit => return self.is_leaving = true,
             Request::Get { keys, tells_cas, expiry } => {
                 self.gets = Some(Gets { keys, tells_cas, expiry });
@@ -290,7 +301,7 @@ impl Session {
     /// True when nothing is under way.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.entries.is_empty() && self.gets.is_none() && self.flush.is_none()
+        self.entries.is_empty() && self.gets.is_none() && self.flush.is_none() && self.statistics.is_none()
     }
 
     /// Bytes of what is arriving, as far as is known.

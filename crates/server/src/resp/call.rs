@@ -5,6 +5,7 @@ use super::front::{Backend, Front};
 use super::parser::Arguments;
 use super::pending::{Form, Tally};
 use super::session::State;
+use super::survey::{Survey, Wanted};
 use crate::slab::Key;
 use cache::request::{Change, Decide, Object, Op, WallMillis};
 use std::sync::{Arc, OnceLock};
@@ -20,8 +21,8 @@ pub enum Step {
     More(usize),
     /// It goes on from this stage once the outcomes of what it has begun are here.
     Wait(usize),
-    /// It needs [`Front::roster`] and begins again.
-    NeedsRoster,
+    /// It needs [`Front::survey`] and begins again.
+    Needs(Wanted),
 }
 
 /// See the module.
@@ -36,6 +37,14 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// The survey, if it is there.
+    ///
+    /// # Errors
+    /// The step by which it is asked for.
+    pub(super) fn survey(&mut self, wanted: Wanted) -> Result<Survey, Step> {
+        self.front.survey.take().ok_or(Step::Needs(wanted))
+    }
+
     /// Argument `index`; the table has seen to it that it is there.
     pub(super) fn at(&self, index: usize) -> &'a [u8] {
         self.arguments.at(index)

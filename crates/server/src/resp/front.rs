@@ -3,6 +3,7 @@
 //! Invariant: a waiter exists exactly while its request is under way, also when its client has left.
 
 use super::settings::Settings;
+use super::survey::Survey;
 use super::usage::Usage;
 use crate::slab::{Key, Slab};
 use base::random::Random;
@@ -30,10 +31,24 @@ pub struct CacheFacts {
     pub lines: Vec<(String, String)>,
 }
 
+impl CacheFacts {
+    /// Adds those of another part of the cache.
+    pub(super) fn add(&mut self, other: CacheFacts) {
+        self.memory_bytes += other.memory_bytes;
+        self.memory_bytes_max += other.memory_bytes_max;
+        self.objects_evicted += other.objects_evicted;
+        self.objects_expired += other.objects_expired;
+        self.lines.extend(other.lines);
+    }
+}
+
 /// A cache that says what it does.
 pub trait Backend: Cache {
-    /// Facts for INFO.
+    /// Facts for INFO: of what this thread has of the cache.
     fn facts(&self) -> CacheFacts;
+
+    /// From now on, until it is said that it is not so, nothing begins but what this front asks for.
+    fn exclude_others(&mut self, _is_so: bool) {}
 }
 
 /// Whose a request is.
@@ -120,6 +135,41 @@ pub struct Statistics {
     pub bytes_out: u64,
 }
 
+impl Statistics {
+    /// Adds those of another front.
+    pub(super) fn add(&mut self, other: &Statistics) {
+        let Statistics {
+            connections,
+            connections_refused,
+            commands,
+            errors,
+            hits,
+            misses,
+            bytes_in,
+            bytes_out,
+        } = other;
+        self.connections += connections;
+        self.connections_refused += connections_refused;
+        self.commands += commands;
+        self.errors += errors;
+        self.hits += hits;
+        self.misses += misses;
+        self.bytes_in += bytes_in;
+        self.bytes_out += bytes_out;
+    }
+}
+
+/// What a command changes for all sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Clients with these numbers are told to end.
+    End(Vec<u64>),
+    /// Statistics begin anew.
+    ResetStatistics,
+    /// Seconds that a connection may rest.
+    Timeout(u64),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Front {
@@ -135,12 +185,14 @@ pub struct Front {
     pub statistics: Statistics,
     /// Sessions that there are.
     pub clients: usize,
-    /// The answer to CLIENT LIST, made by whoever knows all sessions.
-    pub roster: Option<String>,
-    /// Numbers of clients that another one has told to end.
-    pub condemned: Vec<u64>,
+    /// What a command asked to know, while it begins again.
+    pub survey: Option<Survey>,
+    /// What commands have changed for all sessions; the loop sees to it.
+    pub notices: Vec<Notice>,
     /// The session whose command excludes those of all others while it lasts.
     exclusive: Option<Key>,
+    /// The cache knows that somebody excludes others.
+    has_said_exclusive: bool,
     waiters: Slab<Waiter>,
     submissions: u64,
     began: WallMillis,
@@ -154,24 +206,41 @@ impl Front {
     /// For no sessions yet.
     #[must_use]
     pub fn new(settings: Settings, now: Instant, wall: WallMillis) -> Front {
+        Front::beside_others(settings, now, wall, 1).pop().expect("one was asked for")
+    }
+
+    /// Fronts that serve one cache: they know the use of keys together, and have equal parts of the memory of clients.
+    #[must_use]
+    pub fn beside_others(settings: Settings, now: Instant, wall: WallMillis, count: usize) -> Vec<Front> {
         let usage = Usage::new(settings.client_memory_bytes / USAGE_SHARE, wall);
-        let memory = Memory::new(settings.client_memory_bytes.saturating_sub(usage.bytes_held()));
-        let statistics = Statistics::default();
-        let (roster, exclusive, waiters, submissions) = (None, None, Slab::new(), 0);
+        let memory_bytes = settings.client_memory_bytes.saturating_sub(usage.bytes_held()) / count;
+        let front = |number| {
+            Front::with((settings.clone(), Memory::new(memory_bytes), usage.clone()), now, wall, number)
+        };
+        (0..).map(front).take(count).collect()
+    }
+
+    fn with(
+        (settings, memory, usage): (Settings, Memory, Usage),
+        now: Instant,
+        wall: WallMillis,
+        number: u64,
+    ) -> Front {
         Front {
             settings,
             now,
             wall,
             memory,
-            statistics,
+            statistics: Statistics::default(),
             clients: 0,
-            roster,
-            condemned: Vec::new(),
-            exclusive,
-            waiters,
-            submissions,
+            survey: None,
+            notices: Vec::new(),
+            exclusive: None,
+            has_said_exclusive: false,
+            waiters: Slab::new(),
+            submissions: 0,
             began: wall,
-            random: Random::from_seed(wall.0 ^ now.0),
+            random: Random::from_seed(wall.0 ^ now.0 ^ number << 32),
             usage,
         }
     }
@@ -184,6 +253,7 @@ impl Front {
         namespace: Namespace,
         (op, bytes): (Op, usize),
     ) {
+        self.say_exclusive(cache);
         let is_read = matches!(op, Op::Get { .. });
         let bytes_reserved = self.cost(bytes);
         self.memory.reserved += bytes_reserved;
@@ -235,6 +305,15 @@ impl Front {
     /// Ceases to exclude others, if `client` did.
     pub fn admit_others(&mut self, client: Key) {
         self.exclusive.take_if(|holder| *holder == client);
+    }
+
+    /// Tells the cache whether somebody excludes others, if that has changed.
+    pub fn say_exclusive(&mut self, cache: &mut dyn Backend) {
+        let is_so = self.exclusive.is_some();
+        if is_so != self.has_said_exclusive {
+            self.has_said_exclusive = is_so;
+            cache.exclude_others(is_so);
+        }
     }
 
     /// True when nothing is under way.

@@ -20,6 +20,7 @@ use super::front::{Backend, Delivery, Front};
 use super::parser::{Arguments, Limits, OwnedArguments, Parsed, Parser};
 use super::pending::{Form, Pending, Tally};
 use super::settings::Settings;
+use super::survey::Wanted;
 use super::table::{self, Command, Refused};
 use crate::slab::Key;
 use cache::request::{Namespace, WallMillis};
@@ -43,8 +44,8 @@ pub enum Pause {
     Output,
     /// Memory, or the end of another's exclusive command.
     Turn,
-    /// [`Front::roster`].
-    Roster,
+    /// [`Front::survey`].
+    Survey(Wanted),
     /// Nothing: what is under way will be answered, and nothing else.
     Leaving,
 }
@@ -442,7 +443,7 @@ impl Session {
                 (running.cursor, running.waits) = (cursor, true);
                 return Err(Pause::Outcomes);
             }
-            Step::NeedsRoster => return Err(Pause::Roster),
+            Step::Needs(wanted) => return Err(Pause::Survey(wanted)),
             Step::Answer(answer) => {
                 front.statistics.errors += u64::from(matches!(answer, Answer::Error(_)));
                 self.state.answer(answer);

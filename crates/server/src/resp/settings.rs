@@ -16,6 +16,8 @@ pub struct Settings {
     pub client_memory_bytes: usize,
     /// Most clients at a time.
     pub clients_max: usize,
+    /// Threads that serve.
+    pub cores: usize,
     /// Memory of the cache, as `--memory` says.
     pub memory_bytes: u64,
     /// Password that clients have to say.
@@ -46,6 +48,7 @@ impl Default for Settings {
             object_bytes_max: 16 << 20,
             client_memory_bytes: 256 << 20,
             clients_max: 10_000,
+            cores: 1,
             memory_bytes: 256 << 20,
             password: None,
             timeout_seconds: 0,

@@ -6,6 +6,8 @@
 
 use cache::request::{Namespace, WallMillis};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most keys that are remembered.
 const PLACES_MAX: usize = 1 << 16;
@@ -30,12 +32,23 @@ pub struct Use {
     pub was_read: bool,
 }
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Clones share what is known.
+#[derive(Clone, Debug)]
 pub struct Usage {
-    places: Box<[Place]>,
+    places: Arc<[AtomicU64]>,
     hasher: RandomState,
     began: WallMillis,
+}
+
+impl Place {
+    fn to_word(self) -> u64 {
+        u64::from(self.tag) << 32 | u64::from(self.used)
+    }
+
+    fn from_word(word: u64) -> Place {
+        let half = |word: u64| u32::try_from(word & 0xffff_ffff).expect("32 bits");
+        Place { tag: half(word >> 32), used: half(word) }
+    }
 }
 
 impl Usage {
@@ -45,7 +58,7 @@ impl Usage {
         let count = (bytes_max / size_of::<Place>()).clamp(1, PLACES_MAX);
         let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
         Usage {
-            places: vec![Place::default(); count].into_boxed_slice(),
+            places: (0..count).map(|_| AtomicU64::new(Place::default().to_word())).collect(),
             hasher: RandomState::new(),
             began: wall,
         }
@@ -58,26 +71,30 @@ impl Usage {
     }
 
     /// A key is read.
-    pub fn read(&mut self, namespace: Namespace, key: &[u8], now: WallMillis) {
+    pub fn read(&self, namespace: Namespace, key: &[u8], now: WallMillis) {
         let (index, tag) = self.place(namespace, key);
-        self.places[index] = Place { tag, used: self.time(now) | WAS_READ };
+        self.note(index, Place { tag, used: self.time(now) | WAS_READ });
     }
 
     /// A key is stored.
-    pub fn store(&mut self, namespace: Namespace, key: &[u8], now: WallMillis) {
+    pub fn store(&self, namespace: Namespace, key: &[u8], now: WallMillis) {
         let (index, tag) = self.place(namespace, key);
-        self.places[index] = Place { tag, used: self.time(now) };
+        self.note(index, Place { tag, used: self.time(now) });
     }
 
     /// Use of a key, as far as is remembered.
     #[must_use]
     pub fn of(&self, namespace: Namespace, key: &[u8], now: WallMillis) -> Use {
         let (index, tag) = self.place(namespace, key);
-        let place = self.places[index];
+        let place = Place::from_word(self.places[index].load(Ordering::Relaxed));
         let is_known = place.tag == tag && place.used != 0;
         let used = if is_known { place.used & !WAS_READ } else { 1 };
         let idle = self.time(now).saturating_sub(used);
         Use { idle_seconds: u64::from(idle), was_read: is_known && place.used & WAS_READ != 0 }
+    }
+
+    fn note(&self, index: usize, place: Place) {
+        self.places[index].store(place.to_word(), Ordering::Relaxed);
     }
 
     fn place(&self, namespace: Namespace, key: &[u8]) -> (usize, u32) {
@@ -104,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_key_is_read_or_not_and_idle_since_its_last_use() {
-        let mut usage = Usage::new(1 << 20, BEGAN);
+        let usage = Usage::new(1 << 20, BEGAN);
         let (space, other) = (Namespace(0), Namespace(1));
         let of = |usage: &Usage, space, seconds| {
             let found = usage.of(space, b"k", after(seconds));
@@ -123,7 +140,7 @@ mod tests {
 
     #[test]
     fn memory_is_fixed_and_the_last_one_has_the_place() {
-        let mut usage = Usage::new(8, BEGAN);
+        let usage = Usage::new(8, BEGAN);
         assert_eq!(usage.bytes_held(), 8);
         usage.read(Namespace(0), b"a", after(1));
         usage.read(Namespace(0), b"b", after(2));

@@ -118,7 +118,8 @@ impl MemoryCache {
             expires: object.expires,
         };
         let mut keys: Vec<Told> = own.map(told).collect();
-        let from = usize::try_from(walk.from).unwrap_or(usize::MAX).min(keys.len());
+        let from = if walk.wraps { walk.from % 1000 } else { walk.from };
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(keys.len());
         if walk.wraps {
             keys.rotate_left(from);
         } else {
@@ -126,7 +127,7 @@ impl MemoryCache {
         }
         let count = usize::try_from(walk.idents_max).unwrap_or(usize::MAX).min(keys.len());
         let rest = keys.split_off(count);
-        let next = walk.from + u64::try_from(count).expect("memory has less than 2^64 bytes");
+        let next = u64::try_from(from + count).expect("memory has less than 2^64 bytes");
         keys.retain(|told| {
             self.live(&(namespace, told.key.clone()), wall).is_some() && (walk.chosen)(&told.key)
         });
@@ -162,10 +163,6 @@ impl Cache for MemoryCache {
 
     fn next_deadline(&self) -> Option<Instant> {
         None
-    }
-
-    fn walk_place(&self, number: u64) -> u64 {
-        number % 1000
     }
 
     fn objects(&self, namespace: Namespace) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::resp::front::CacheFacts;
+use crate::resp::survey::Survey;
 use crate::slab::Slab;
 use base::random::Random;
 use base::time::Instant;
@@ -44,6 +45,10 @@ impl Talk {
             let input = &stream[from..to];
             let (count, pause) = self.session.advance(self.key, input, &mut self.front, &mut self.cache);
             from += count;
+            if let Pause::Survey(wanted) = pause {
+                self.front.survey = Some(Survey::of(wanted, &self.front, &self.cache));
+                continue;
+            }
             let mut replies = Vec::new();
             self.cache.turn(Instant(0), self.front.wall, &mut replies);
             let is_idle = replies.is_empty();

@@ -6,6 +6,7 @@ use crate::resp::call::{Call, Step};
 use crate::resp::front::Front;
 use crate::resp::numbers::integer;
 use crate::resp::session::State;
+use crate::resp::survey::Wanted;
 
 /// CLIENT ID.
 pub(in crate::resp) fn id(call: &mut Call<'_>) -> Step {
@@ -83,7 +84,10 @@ pub(in crate::resp) fn list(call: &mut Call<'_>) -> Step {
         }
         Some(_) => return Step::Answer(Answer::error("syntax error")),
     }
-    let Some(roster) = call.front.roster.take() else { return Step::NeedsRoster };
+    let roster = match call.survey(Wanted::Roster) {
+        Ok(survey) => survey.roster,
+        Err(step) => return step,
+    };
     let is_asked = |line: &&str| {
         let id = line.strip_prefix("id=").and_then(|rest| integer(rest.split(' ').next()?.as_bytes()));
         is_normal && (ids.is_empty() || id.is_some_and(|id| ids.contains(&id)))

@@ -2,7 +2,7 @@
 
 use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
-use crate::resp::front::{Front, Statistics};
+use crate::resp::front::{Front, Notice, Statistics};
 use crate::resp::numbers::integer;
 use crate::resp::settings::DATABASES;
 
@@ -119,13 +119,17 @@ pub(in crate::resp) fn set(call: &mut Call<'_>) -> Step {
         };
         return Step::Answer(failed(name, why));
     }
-    call.front.settings.timeout_seconds = timeout.unwrap_or(call.front.settings.timeout_seconds);
+    if let Some(seconds) = timeout {
+        call.front.settings.timeout_seconds = seconds;
+        call.front.notices.push(Notice::Timeout(seconds));
+    }
     Step::Answer(Answer::OK)
 }
 
 /// CONFIG RESETSTAT.
 pub(in crate::resp) fn resetstat(call: &mut Call<'_>) -> Step {
     call.front.statistics = Statistics::default();
+    call.front.notices.push(Notice::ResetStatistics);
     Step::Answer(Answer::OK)
 }
 

@@ -2,11 +2,11 @@
 
 use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
-use crate::resp::front::{CacheFacts, Front};
+use crate::resp::front::Front;
 use crate::resp::parser::Arguments;
-use crate::resp::settings::{DATABASES, REDIS_VERSION};
+use crate::resp::settings::REDIS_VERSION;
+use crate::resp::survey::{Survey, Wanted};
 use crate::resp::table::{self, COMMANDS, Command, Refused};
-use cache::request::{Cache, Namespace};
 use std::fmt::Write;
 
 /// Sections of INFO, in order.
@@ -218,7 +218,10 @@ pub(in crate::resp) fn info(call: &mut Call<'_>) -> Step {
     let asked: Vec<Vec<u8>> = call.arguments.from(1).map(<[u8]>::to_ascii_lowercase).collect();
     let is_all = asked.is_empty()
         || asked.iter().any(|name| [&b"all"[..], b"default", b"everything"].contains(&name.as_slice()));
-    let facts = call.cache.facts();
+    let survey = match call.survey(Wanted::Figures) {
+        Ok(survey) => survey,
+        Err(step) => return step,
+    };
     let mut text = String::new();
     for section in SECTIONS {
         if !is_all && !asked.iter().any(|name| name == section.as_bytes()) {
@@ -229,7 +232,7 @@ pub(in crate::resp) fn info(call: &mut Call<'_>) -> Step {
         }
         let title = format!("{}{}", section[..1].to_ascii_uppercase(), &section[1..]);
         text += &format!("# {}\r\n", if *section == "cpu" { "CPU" } else { &title });
-        for (name, value) in lines_of(section, call.front, &facts, call.cache) {
+        for (name, value) in lines_of(section, call.front, &survey) {
             // Writing to a string does not fail.
             let _written = write!(text, "{name}:{value}\r\n");
         }
@@ -239,23 +242,18 @@ pub(in crate::resp) fn info(call: &mut Call<'_>) -> Step {
 
 type Lines = Vec<(String, String)>;
 
-fn lines_of(
-    section: &str,
-    front: &Front,
-    facts: &CacheFacts,
-    cache: &dyn crate::resp::front::Backend,
-) -> Lines {
+fn lines_of(section: &str, front: &Front, survey: &Survey) -> Lines {
     match section {
         "server" => server_lines(front),
         "clients" => owned(&[
-            ("connected_clients", front.clients.to_string()),
+            ("connected_clients", survey.clients.to_string()),
             ("maxclients", front.settings.clients_max.to_string()),
-            ("client_memory_bytes", front.memory.used().to_string()),
+            ("client_memory_bytes", survey.client_memory_bytes.to_string()),
             ("blocked_clients", "0".to_owned()),
         ]),
         "memory" => owned(&[
-            ("used_memory", facts.memory_bytes.to_string()),
-            ("maxmemory", facts.memory_bytes_max.to_string()),
+            ("used_memory", survey.facts.memory_bytes.to_string()),
+            ("maxmemory", survey.facts.memory_bytes_max.to_string()),
             ("maxmemory_policy", "allkeys-lru".to_owned()),
         ]),
         "persistence" => owned(&[
@@ -265,11 +263,11 @@ fn lines_of(
             ("aof_enabled", "0".to_owned()),
             ("aof_rewrite_in_progress", "0".to_owned()),
         ]),
-        "stats" => statistics_lines(front, facts),
+        "stats" => statistics_lines(survey),
         "replication" => owned(&[("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
         "cpu" => cpu_lines(),
-        "keyspace" => keyspace_lines(cache),
-        _ => facts.lines.clone(),
+        "keyspace" => keyspace_lines(survey),
+        _ => survey.facts.lines.clone(),
     }
 }
 
@@ -295,8 +293,8 @@ fn server_lines(front: &Front) -> Lines {
     ])
 }
 
-fn statistics_lines(front: &Front, facts: &CacheFacts) -> Lines {
-    let statistics = &front.statistics;
+fn statistics_lines(survey: &Survey) -> Lines {
+    let Survey { statistics, facts, .. } = survey;
     owned(&[
         ("total_connections_received", statistics.connections.to_string()),
         ("total_commands_processed", statistics.commands.to_string()),
@@ -326,8 +324,9 @@ fn cpu_lines() -> Lines {
     owned(&[("used_cpu_sys", seconds(12)), ("used_cpu_user", seconds(11))])
 }
 
-fn keyspace_lines(cache: &dyn crate::resp::front::Backend) -> Lines {
-    let count = |index: u8| Cache::objects(cache, Namespace(index));
-    let filled = (0..DATABASES).filter(|index| count(*index) > 0);
-    filled.map(|index| (format!("db{index}"), format!("keys={},expires=0,avg_ttl=0", count(index)))).collect()
+fn keyspace_lines(survey: &Survey) -> Lines {
+    let filled = survey.objects.iter().enumerate().filter(|(_, objects)| **objects > 0);
+    filled
+        .map(|(index, objects)| (format!("db{index}"), format!("keys={objects},expires=0,avg_ttl=0")))
+        .collect()
 }

@@ -3,6 +3,7 @@
 use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
 use crate::resp::pending::{Form, Tally};
+use crate::resp::survey::Wanted;
 use cache::request::{Namespace, Op};
 
 /// DEL and UNLINK.
@@ -39,7 +40,10 @@ pub(in crate::resp) fn type_of(call: &mut Call<'_>) -> Step {
 
 /// DBSIZE.
 pub(in crate::resp) fn dbsize(call: &mut Call<'_>) -> Step {
-    let count = call.cache.objects(call.state.facts.namespace);
+    let count = match call.survey(Wanted::Objects) {
+        Ok(survey) => survey.objects_in(call.state.facts.namespace),
+        Err(step) => return step,
+    };
     Step::Answer(Answer::Integer(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 

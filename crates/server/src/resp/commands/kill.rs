@@ -2,7 +2,9 @@
 
 use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
+use crate::resp::front::Notice;
 use crate::resp::numbers::integer;
+use crate::resp::survey::Wanted;
 
 /// Which clients are meant.
 #[derive(Debug)]
@@ -71,14 +73,18 @@ pub(in crate::resp) fn kill(call: &mut Call<'_>) -> Step {
             Err(answer) => return Step::Answer(answer),
         }
     };
-    let Some(roster) = call.front.roster.take() else { return Step::NeedsRoster };
+    let roster = match call.survey(Wanted::Roster) {
+        Ok(survey) => survey.roster,
+        Err(step) => return step,
+    };
     let me = call.state.facts.id;
     let found: Vec<u64> = roster.lines().filter_map(|line| filter.find(line, me)).collect();
     if found.contains(&me) {
         call.state.is_leaving = true;
     }
     let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
-    call.front.condemned.extend(found.into_iter().filter(|id| *id != me));
+    let others = found.into_iter().filter(|id| *id != me).collect();
+    call.front.notices.push(Notice::End(others));
     Step::Answer(match (is_old_form, count) {
         (true, 0) => Answer::error("No such client"),
         (true, _) => Answer::OK,

@@ -122,7 +122,7 @@ pub(in crate::resp) fn scan(call: &mut Call<'_>) -> Step {
 pub(in crate::resp) fn randomkey(call: &mut Call<'_>) -> Step {
     let (place, which) = (call.front.random.bits(), call.front.random.bits());
     let walk = Walk {
-        from: call.cache.walk_place(place),
+        from: place,
         everywhere: false,
         begins: true,
         wraps: true,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::resp::front::CacheFacts;
+use crate::resp::survey::Survey;
 use crate::slab::Slab;
 use base::time::Instant;
 use cache::request::Cache;
@@ -72,13 +73,12 @@ impl Talk {
             let (consumed, pause) =
                 session.advance(client.key, &client.input, &mut self.front, &mut self.cache);
             client.input.drain(..consumed);
-            if pause != Pause::Roster {
-                return pause;
-            }
+            let Pause::Survey(wanted) = pause else { return pause };
+            let survey = Survey::of(wanted, &self.front, &self.cache);
             let mut keys = Vec::new();
             self.sessions.keys(&mut keys);
             let lines = keys.iter().map(|key| self.sessions.at(*key).unwrap().line(&self.front));
-            self.front.roster = Some(lines.collect());
+            self.front.survey = Some(Survey { roster: lines.collect(), ..survey });
         }
     }
 
