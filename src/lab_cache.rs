@@ -1,5 +1,6 @@
 //! `zoneweave lab cache`: experiments with the key-value cache.
 
+mod cores;
 mod drawn;
 mod fig5;
 mod peers;
@@ -10,6 +11,7 @@ mod ttl;
 
 use anyhow::Result;
 use clap::Subcommand;
+use cores::CacheCores;
 use drawn::Drawn;
 use fig5::CacheFig5;
 use lab::cache::timed::Cell;
@@ -33,6 +35,10 @@ pub enum LabCache {
     ///
     /// Exit code 1 when a bar is missed.
     Peers(CachePeers),
+    /// What more cores bring: processor time of all threads and of the busiest one, which bounds what a server can do
+    ///
+    /// Exit code 1 when the bar is missed: 1.5 times as many GETs of 100 B by two cores as by one, by the time of the busiest thread.
+    Cores(CacheCores),
     /// Figure 5 of the ZonedStore paper: five mixes of reads and writes of 100 KB, beside RocksDB with blobs (db_bench), in turn
     ///
     /// Exit code 1 when a bar is missed: .6 of db_bench's processor time in each mix.
@@ -77,6 +83,7 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Ttl(options) => ttl::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Tenants(options) => tenants::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Peers(options) => peers::run(options),
+        LabCache::Cores(options) => cores::run(options),
         LabCache::Fig5(options) => fig5::run(options),
         LabCache::Table1(options) => timed::run(Cell::Table1, options),
         LabCache::EvictionTail(options) => timed::run(Cell::EvictionTail, options),

@@ -84,3 +84,23 @@ fn a_cell_in_virtual_time_prints_the_same_bytes_and_judges_its_bars() {
     assert!(text.stdout.contains("over_p50") && text.stdout.contains("at most 15: "), "{text}");
     assert_eq!(cell(&["--scale", "9"]).code(), Some(2));
 }
+
+#[test]
+fn more_cores_are_measured_by_the_time_of_the_busiest_thread() {
+    let mut command = zoneweave();
+    command.args(["lab", "cache", "cores", "--cores-max", "2", "--seconds", "1", "--rounds", "1", "--json"]);
+    let ran = run_for(SOON * 2, &mut command);
+    let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 10, "{ran}");
+    let figure = |row: &Value, name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+    for pair in rows.chunks(2) {
+        let [one, two] = pair else { panic!("{ran}") };
+        assert_eq!((&one["name"], one["gain"].as_f64()), (&two["name"], Some(1.0)));
+        let gain = figure(one, "busiest_us_per_request") / figure(two, "busiest_us_per_request");
+        assert!((figure(two, "gain") - gain).abs() < 1e-9, "{two}");
+        // Two threads work, so neither has all of it.
+        assert!(figure(two, "busiest_us_per_request") < 0.95 * figure(two, "us_per_request"), "{two}");
+    }
+    let is_met = rows[1]["gain"].as_f64() >= rows[1]["gain_min"].as_f64();
+    assert_eq!(ran.code(), Some(i32::from(!is_met)), "{ran}");
+}

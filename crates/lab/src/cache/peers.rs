@@ -7,6 +7,7 @@
 //! Each row is a ratio of medians of one run, whose measurements alternate. Times are those that the kernel accounts to all threads of
 //! the server, emulated drives included. Every value that is read is verified.
 
+pub mod cores;
 mod db_bench;
 pub mod fig5;
 mod load;

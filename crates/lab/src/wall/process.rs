@@ -51,6 +51,12 @@ impl Process {
         processor::precise_seconds_of(self.child.id())
     }
 
+    /// Number of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it as `kill -9` does.
     ///
     /// # Errors

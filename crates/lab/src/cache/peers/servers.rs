@@ -51,6 +51,17 @@ pub(super) struct Served {
 impl Own {
     /// Creates the cache if it is not there, and serves it by both protocols.
     pub(super) fn start(&self, binary: &Path, dir: &Path, protocol: Protocol) -> Result<Served> {
+        self.start_with(binary, dir, protocol, &[])
+    }
+
+    /// The same with more options.
+    pub(super) fn start_with(
+        &self,
+        binary: &Path,
+        dir: &Path,
+        protocol: Protocol,
+        options: &[&str],
+    ) -> Result<Served> {
         let [port, other] = [free_port()?, free_port()?];
         let (resp, memcached) = if protocol == Protocol::Resp { (port, other) } else { (other, port) };
         let mut command = Command::new(binary);
@@ -62,7 +73,7 @@ impl Own {
         command.args(["--memory", self.memory, "--object-mean", self.object_mean]);
         command.args(["--listen", &format!("tcp:127.0.0.1:{resp}")]);
         command.args(["--memcached", &format!("tcp:127.0.0.1:{memcached}")]);
-        command.env("RUST_LOG", "warn");
+        command.args(options).env("RUST_LOG", "error");
         let process = Process::serve(&mut command, || is_ready(port, protocol))?;
         Ok(Served { process, port })
     }
