@@ -74,12 +74,14 @@ impl Peers {
 
     /// True when no letter is there; whoever writes one from now on rings.
     pub(super) fn may_sleep(&self) -> bool {
-        self.boxes[self.me].may_sleep()
+        self.is_alone() || self.boxes[self.me].may_sleep()
     }
 
     /// Takes the letters that have come.
     pub(super) fn collect(&self, into: &mut Vec<Letter>) {
-        self.boxes[self.me].collect(into);
+        if !self.is_alone() {
+            self.boxes[self.me].collect(into);
+        }
     }
 
     /// True when there is nobody to ask.
