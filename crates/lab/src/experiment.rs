@@ -14,6 +14,7 @@ mod biza10;
 mod biza11;
 mod biza12;
 mod biza14;
+mod biza15;
 mod biza16;
 mod biza5;
 mod biza_rig;
@@ -188,6 +189,7 @@ pub const BY_NAME: &[Experiment] = &[
     biza11::EXPERIMENT,
     biza12::EXPERIMENT,
     biza14::EXPERIMENT,
+    biza15::EXPERIMENT,
     biza16::EXPERIMENT,
 ];
 

@@ -30,15 +30,18 @@ impl BizaRig {
     /// # Errors
     /// When there can be no such array.
     pub fn new(plan: &Plan, selects: bool) -> Result<BizaRig> {
+        BizaRig::with(plan, selects, true)
+    }
+
+    /// The same, with its avoidance of busy channels or without.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn with(plan: &Plan, selects: bool, avoids: bool) -> Result<BizaRig> {
         ensure!(plan.scheme == Scheme::Biza, "another scheme");
         let geometry = plan.config()?.geometry;
-        let config = BizaConfig {
-            members: plan.drives,
-            volume_blocks: plan.volume_blocks,
-            geometry,
-            selects,
-            avoids: true,
-        };
+        let config =
+            BizaConfig { members: plan.drives, volume_blocks: plan.volume_blocks, geometry, selects, avoids };
         let clock = Clock::default();
         let mut devices = Vec::new();
         for number in 1..=plan.drives as u64 {

@@ -194,6 +194,7 @@ fn ratio_of(metric: Metric) -> Metric {
         "p50_latency_us" => "p50_latency_ratio",
         "p95_latency_us" => "p95_latency_ratio",
         "p99_latency_us" => "p99_latency_ratio",
+        "p9999_latency_us" => "p9999_latency_ratio",
         "transactions_per_s" => "transactions_ratio",
         "rebuild_time_ms" => "rebuild_time_ratio",
         _ => "ratio",

@@ -340,6 +340,32 @@ pub trait Array {
     fn blocks_decoded(&self) -> u64;
 }
 
+impl<A: Array + ?Sized> Array for Box<A> {
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+
+    fn volume_blocks(&self) -> u64 {
+        (**self).volume_blocks()
+    }
+
+    fn submit(&mut self, ask: Ask) -> u64 {
+        (**self).submit(ask)
+    }
+
+    fn flush(&mut self) -> u64 {
+        (**self).flush()
+    }
+
+    fn wait(&mut self, until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()> {
+        (**self).wait(until, answers)
+    }
+
+    fn blocks_decoded(&self) -> u64 {
+        (**self).blocks_decoded()
+    }
+}
+
 impl Array for Rig {
     fn now(&self) -> Instant {
         Rig::now(self)

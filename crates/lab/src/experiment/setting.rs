@@ -51,6 +51,9 @@ pub struct Setting {
     /// How it is told which blocks are worth a slot of it, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetimes: Option<&'static str>,
+    /// Clients' writes avoid channels that the collector writes to, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avoids_channels: Option<bool>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
@@ -119,6 +122,7 @@ impl fmt::Display for Setting {
         }
         words.extend(self.flushes.map(|flushes| format!("flushes={flushes}")));
         words.extend(self.lifetimes.map(|lifetimes| format!("lifetimes={lifetimes}")));
+        words.extend(self.avoids_channels.map(|avoids| format!("avoids_channels={avoids}")));
         words.extend(self.workload.map(|workload| format!("workload={workload}")));
         f.write_str(&words.join(" "))
     }

@@ -136,7 +136,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
 #[test]
 fn a_run_is_a_function_of_its_cell_and_seed() {
     let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
-    for experiment in ALL {
+    for experiment in ALL.iter().chain(&[biza15::EXPERIMENT]) {
         let cells = (experiment.cells)();
         for cell in [&cells[0], &cells[cells.len() - 1]] {
             let first = (experiment.measure)(cell, conditions).unwrap();
@@ -223,7 +223,7 @@ fn experiments_are_found_by_name() {
     assert_eq!(of_all.len(), ALL.len());
     assert!(!of_all.iter().any(Experiment::is_on_wall_clock) && programs(&of_all).is_empty());
     let of_biza: Vec<&str> = named_of(&["biza"]).iter().map(|experiment| experiment.id).collect();
-    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza12", "biza14", "biza16"]);
+    assert_eq!(of_biza, ["biza5", "biza10", "biza11", "biza12", "biza14", "biza15", "biza16"]);
     let with_files = named_of(&["exp11", "all"]);
     assert_eq!(with_files.len(), ALL.len() + 1);
     assert!(with_files[ALL.len()].is_on_wall_clock());
