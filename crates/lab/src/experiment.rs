@@ -55,6 +55,7 @@ mod text;
 mod volume_rig;
 mod wall_load;
 mod write_load;
+mod zraid7;
 
 use crate::characterise::finding::Check;
 use crate::characterise::plot::Plot;
@@ -191,6 +192,7 @@ pub const BY_NAME: &[Experiment] = &[
     biza14::EXPERIMENT,
     biza15::EXPERIMENT,
     biza16::EXPERIMENT,
+    zraid7::EXPERIMENT,
 ];
 
 /// Names of several experiments of [`BY_NAME`]: those whose own begin with one.

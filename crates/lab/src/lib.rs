@@ -33,3 +33,4 @@ mod sizing;
 pub mod trace;
 pub mod wall;
 pub mod workload;
+mod zraid;

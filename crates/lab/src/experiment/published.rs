@@ -1,5 +1,5 @@
 //! What papers say of their designs and experiments, as data: `crates/lab/data/zapraid-experiments.toml`,
-//! `straid-experiments.toml` and `biza-experiments.toml`. What the first says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
+//! `straid-experiments.toml`, `biza-experiments.toml` and `zraid-experiments.toml`. What the first says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
 
 use crate::characterise::FIGURE_2;
 use crate::characterise::published as drives;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
 const STRAID: &str = include_str!("../../data/straid-experiments.toml");
 const BIZA: &str = include_str!("../../data/biza-experiments.toml");
+const ZRAID: &str = include_str!("../../data/zraid-experiments.toml");
 
 /// All numbers.
 #[derive(Clone, Debug, Deserialize)]
@@ -102,7 +103,7 @@ impl Published {
     #[must_use]
     pub fn load() -> Published {
         let mut published: Published = toml::from_str(TEXT).expect("the built-in numbers are tested");
-        for text in [STRAID, BIZA] {
+        for text in [STRAID, BIZA, ZRAID] {
             let other: Published = toml::from_str(text).expect("the built-in numbers are tested");
             published.paper = format!("{}; {}", published.paper, other.paper);
             published.numbers.extend(other.numbers);

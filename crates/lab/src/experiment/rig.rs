@@ -172,7 +172,7 @@ impl Plan {
     }
 
     fn uses_areas(&self) -> bool {
-        matches!(self.scheme, Scheme::Area | Scheme::Biza) || self.write_area_zones > 0
+        matches!(self.scheme, Scheme::Area | Scheme::Biza | Scheme::Zraid) || self.write_area_zones > 0
     }
 
     /// The array as the engine knows it.

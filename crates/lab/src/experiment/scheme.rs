@@ -25,6 +25,8 @@ pub enum Scheme {
     Biza,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
+    /// ZRAID, which no mount reads back: `crates/lab/src/zraid.rs`.
+    Zraid,
     /// A stack of layers: see [`Stack`].
     Stack(Stack),
 }
@@ -82,6 +84,7 @@ impl Scheme {
             Scheme::Adaptive => "adaptive",
             Scheme::InPlace => "inplace",
             Scheme::Biza => "biza-published",
+            Scheme::Zraid => "zraid",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
             Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
             Scheme::Raizn(Raizn::Merged) => "raizn-merged",
@@ -104,6 +107,7 @@ impl Scheme {
             | Scheme::Stack(_)
             | Scheme::Adaptive
             | Scheme::Biza
+            | Scheme::Zraid
             | Scheme::InPlace => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
             Scheme::Area => AppendUse::Areas,
@@ -121,6 +125,7 @@ impl Scheme {
             | Scheme::Stack(_)
             | Scheme::Adaptive
             | Scheme::Biza
+            | Scheme::Zraid
             | Scheme::InPlace => 1,
             Scheme::ZoneAppendOnly => stripes,
         }

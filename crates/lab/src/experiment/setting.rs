@@ -45,6 +45,9 @@ pub struct Setting {
     /// Size of drives' windows, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_kib: Option<u32>,
+    /// Logical zones that are written at a time, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logical_zones: Option<u32>,
     /// Each write is flushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<bool>,
@@ -113,6 +116,7 @@ impl fmt::Display for Setting {
             ("connections", self.connections),
             ("write_area_zones", self.write_area_zones),
             ("window_kib", self.window_kib),
+            ("logical_zones", self.logical_zones),
             ("reserved_percent", self.reserved_percent),
             ("index_percent", self.index_percent),
             ("volume_mib", self.volume_mib),

@@ -136,7 +136,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
 #[test]
 fn a_run_is_a_function_of_its_cell_and_seed() {
     let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
-    for experiment in ALL.iter().chain(&[biza15::EXPERIMENT]) {
+    for experiment in ALL.iter().chain(&[biza15::EXPERIMENT, zraid7::EXPERIMENT]) {
         let cells = (experiment.cells)();
         for cell in [&cells[0], &cells[cells.len() - 1]] {
             let first = (experiment.measure)(cell, conditions).unwrap();

@@ -1,0 +1,229 @@
+//! A logical zone: what waits for it, its open stripes, and the writers of its drives' zones.
+
+use base::frame::Frame;
+use baseline::config::Map;
+use std::collections::VecDeque;
+
+/// State of a logical zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing was written.
+    Empty,
+    /// Its zones are being opened, by so many drives yet.
+    Opening(u32),
+    /// Stripes are written.
+    Open,
+    /// All is written and committed.
+    Full,
+}
+
+/// What a part of a stripe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A piece in its place; that of parity is the last.
+    Piece(usize),
+    /// Parity of all pieces up to this one.
+    Partial(usize),
+}
+
+/// Blocks of a chunk on their way to a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Stripe.
+    pub stripe: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// First row.
+    pub row: u32,
+    /// Count of rows.
+    pub rows: u32,
+}
+
+/// The zone of one drive.
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// Parts that wait.
+    pub queue: VecDeque<Part>,
+    /// Writes under way.
+    pub in_flight: u32,
+    /// Write pointer.
+    pub committed: u32,
+    /// Where it is to be.
+    pub wanted: u32,
+    /// A commit is under way.
+    pub is_committing: bool,
+}
+
+/// Partial parity that ends with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partial {
+    /// None is needed.
+    No,
+    /// It waits for its drive.
+    Waits,
+    /// It is on its way.
+    Sent,
+    /// It is durable.
+    Done,
+}
+
+/// A part of a write in one stripe.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Write slot.
+    pub write: u32,
+    /// Position behind its last block.
+    pub end: u32,
+}
+
+/// A stripe that is not whole.
+#[derive(Debug)]
+pub struct Stripe {
+    /// Within its zone.
+    pub number: u32,
+    /// Data as far as it has arrived.
+    pub data: Vec<Frame>,
+    /// Blocks of data that are durable, by position.
+    pub done: Vec<bool>,
+    /// Rows of parity that are durable.
+    pub parity_done: u32,
+    /// Partial parity, by the position it ends with.
+    pub partial: Vec<Partial>,
+    /// Writes that wait, in order.
+    pub spans: VecDeque<Span>,
+    /// Blocks that survive the loss of a drive.
+    pub acked: u32,
+}
+
+impl Stripe {
+    /// An empty one.
+    #[must_use]
+    pub fn new(number: u32, map: &Map) -> Stripe {
+        let blocks = map.stripe_blocks() as usize;
+        Stripe {
+            number,
+            data: Vec::with_capacity(blocks),
+            done: vec![false; blocks],
+            parity_done: 0,
+            partial: vec![Partial::No; blocks],
+            spans: VecDeque::new(),
+            acked: 0,
+        }
+    }
+
+    /// All data has arrived.
+    #[must_use]
+    pub fn is_full(&self, map: &Map) -> bool {
+        self.data.len() == map.stripe_blocks() as usize
+    }
+
+    /// Data and parity are durable, and nothing of it is under way.
+    #[must_use]
+    pub fn is_finished(&self, map: &Map) -> bool {
+        self.is_whole(map) && !self.partial.contains(&Partial::Sent)
+    }
+
+    fn is_whole(&self, map: &Map) -> bool {
+        self.parity_done == map.chunk_blocks() && self.done.iter().all(|done| *done)
+    }
+
+    /// Works out again what survives.
+    pub fn advance(&mut self, map: &Map) {
+        if self.is_whole(map) {
+            self.acked = map.stripe_blocks();
+        }
+        while (self.acked as usize) < self.data.len() && self.is_protected(map, self.acked) {
+            self.acked += 1;
+        }
+    }
+
+    /// True when some partial parity speaks for a block, and for nothing that is not durable.
+    fn is_protected(&self, map: &Map, position: u32) -> bool {
+        let spot = map.spot(position);
+        for piece in spot.piece..map.data_count() {
+            let at = map.within(piece, spot.row) as usize;
+            if !self.done[at] {
+                return false;
+            }
+            if self.partial[at] == Partial::Done {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Blocks of a write that wait for a stripe.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Write slot.
+    pub write: u32,
+    /// Blocks that are left.
+    pub frames: VecDeque<Frame>,
+}
+
+/// A logical zone.
+#[derive(Debug)]
+pub struct LogicalZone {
+    /// State.
+    pub state: State,
+    /// Position at which the next write that arrives must begin.
+    pub write_pointer: u32,
+    /// Blocks that are in stripes, or were.
+    pub placed: u32,
+    /// Position up to which a log says what was written.
+    pub logged: u32,
+    /// The block that marks the first chunk is durable.
+    pub is_marked: bool,
+    /// Writes in order of arrival.
+    pub waiting: VecDeque<Waiting>,
+    /// Open stripes in order.
+    pub stripes: VecDeque<Stripe>,
+    /// One for each drive.
+    pub writers: Vec<Writer>,
+}
+
+impl LogicalZone {
+    /// An empty one.
+    #[must_use]
+    pub fn new(members: usize) -> LogicalZone {
+        LogicalZone {
+            state: State::Empty,
+            write_pointer: 0,
+            placed: 0,
+            logged: 0,
+            is_marked: false,
+            waiting: VecDeque::new(),
+            stripes: VecDeque::new(),
+            writers: (0..members).map(|_| Writer::default()).collect(),
+        }
+    }
+
+    /// The open stripe of a number.
+    #[must_use]
+    pub fn stripe(&self, number: u32) -> Option<&Stripe> {
+        let first = self.stripes.front()?.number;
+        self.stripes.get(number.checked_sub(first)? as usize)
+    }
+
+    /// The open stripe of a number that must be there.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn stripe_mut(&mut self, number: u32) -> &mut Stripe {
+        let first = self.stripes.front().expect("a stripe is open").number;
+        &mut self.stripes[(number - first) as usize]
+    }
+
+    /// A part waits for its drive; what goes on with the last one that waits leaves with it.
+    pub fn queue(&mut self, drive: usize, part: Part) {
+        let queue = &mut self.writers[drive].queue;
+        if let Some(last) = queue.back_mut()
+            && (last.stripe, last.kind, last.row + last.rows) == (part.stripe, part.kind, part.row)
+        {
+            last.rows += part.rows;
+            return;
+        }
+        queue.push_back(part);
+    }
+}

@@ -1,0 +1,347 @@
+//! The write path: open, place, pump, commit.
+//!
+//! 1. **place**: blocks enter stripes that lie within half a window of all write pointers, and become parts that wait for their drives: data,
+//!    and parity when the stripe is full.
+//! 2. **pump**: parts leave, several at a time to one zone, in any order. Data of a stripe that is not full brings partial parity of its rows
+//!    along: what still waits needs none, as in the baseline.
+//! 3. **advance**: a write ends when its stripes are whole, or all up to its end is durable and partial parity speaks for it.
+//! 4. **move write pointers**: half a chunk where the last whole chunk lies, all of it where the one before does.
+
+use super::Zraid;
+use super::log::Purpose;
+use super::logical_zone::{Kind, Part, Partial, Span, State, Stripe};
+use array::engine::Effects;
+use base::frame::Frame;
+use base::units::ZoneIndex;
+use base::xor::xor_blocks;
+use zone::device::{Completion, Op, Token};
+
+/// Writes that a zone of a drive has at a time: so many of 4 KiB get all that it gives (`lab run biza5`), and parts that wait grow.
+const WRITES_PER_ZONE: u32 = 4;
+
+/// A command under way.
+#[derive(Debug)]
+pub(super) enum Sent {
+    Open { zone: u32 },
+    Write { zone: u32, part: Part },
+    Commit { zone: u32, end: u32 },
+    Log { purpose: Purpose, place: usize },
+    LogReset,
+    Read { read: u32, at: usize },
+}
+
+impl Zraid {
+    /// Opens the zones of a logical zone.
+    pub(super) fn open_zone(&mut self, number: u32, fx: &mut Effects) {
+        let members = self.config.members;
+        self.zones[number as usize].state = State::Opening(u32::try_from(members).expect("few drives"));
+        for drive in 0..members {
+            self.command(drive, number, Sent::Open { zone: number }, Op::OpenWithArea, fx);
+        }
+        self.mark(number, fx);
+    }
+
+    fn command(&mut self, drive: usize, zone: u32, sent: Sent, op: Op, fx: &mut Effects) {
+        let token = self.in_flight.insert(sent);
+        fx.command(drive, ZoneIndex(zone), Token(u64::from(token)), op);
+    }
+
+    /// A command is over.
+    pub(super) fn on_sent(&mut self, sent: Sent, drive: usize, completion: Completion, fx: &mut Effects) {
+        if let Sent::Read { read, at } = sent {
+            self.on_read(read, at, completion.frames, fx);
+            return;
+        }
+        self.frames.give_vec(completion.frames);
+        match sent {
+            Sent::Open { zone } => {
+                let state = &mut self.zones[zone as usize].state;
+                *state = match *state {
+                    State::Opening(1) => State::Open,
+                    State::Opening(left) => State::Opening(left - 1),
+                    other => panic!("zone {zone} is {other:?}"),
+                };
+                self.advance_zone(zone, fx);
+            }
+            Sent::Write { zone, part } => {
+                self.zones[zone as usize].writers[drive].in_flight -= 1;
+                self.on_part(zone, part, fx);
+            }
+            Sent::Commit { zone, end } => {
+                let writer = &mut self.zones[zone as usize].writers[drive];
+                (writer.committed, writer.is_committing) = (end, false);
+                self.advance_zone(zone, fx);
+            }
+            Sent::Log { purpose, place } => self.on_logged(drive, purpose, place, fx),
+            Sent::LogReset => self.on_log_reset(drive, fx),
+            Sent::Read { .. } => unreachable!("it was answered above"),
+        }
+    }
+
+    /// Places blocks of the first write that waits, in one stripe; true when some were.
+    pub(super) fn place(&mut self, number: u32) -> bool {
+        let map = self.map;
+        let zone = &mut self.zones[number as usize];
+        let stripe = zone.placed / map.stripe_blocks();
+        let end = (stripe + 1) * map.chunk_blocks();
+        let may = zone.writers.iter().all(|writer| end <= writer.committed + self.limits.half);
+        if zone.state != State::Open || zone.waiting.is_empty() || !may {
+            return false;
+        }
+        if zone.placed.is_multiple_of(map.stripe_blocks()) {
+            zone.stripes.push_back(Stripe::new(stripe, &map));
+        }
+        let waiting = zone.waiting.front_mut().expect("it was looked at");
+        let (write, begin) = (waiting.write, zone.placed % map.stripe_blocks());
+        let left = u32::try_from(waiting.frames.len()).expect("a request is small");
+        let blocks = left.min(map.stripe_blocks() - begin);
+        let taken: Vec<Frame> = waiting.frames.drain(..blocks as usize).collect();
+        if blocks == left {
+            zone.waiting.pop_front();
+        }
+        zone.placed += blocks;
+        let open = zone.stripe_mut(stripe);
+        open.data.extend(taken);
+        open.spans.push_back(Span { write, end: begin + blocks });
+        // The part that stood for the blocks that wait stands for the last ones.
+        self.writes.get_mut(write).left += u32::from(blocks < left);
+        self.queue_parts(number, stripe, begin, begin + blocks);
+        true
+    }
+
+    /// Data at these positions waits for its drives, and so does the parity of a stripe that is full.
+    fn queue_parts(&mut self, number: u32, stripe: u32, begin: u32, end: u32) {
+        let map = self.map;
+        let mut at = begin;
+        while at < end {
+            let spot = map.spot(at);
+            let rows = (map.chunk_blocks() - spot.row).min(end - at);
+            self.queue_part(number, Part { stripe, kind: Kind::Piece(spot.piece), row: spot.row, rows });
+            at += rows;
+        }
+        let open = self.zones[number as usize].stripe_mut(stripe);
+        if open.is_full(&map) {
+            // What waits is in its parity.
+            open.partial.iter_mut().filter(|one| **one == Partial::Waits).for_each(|one| *one = Partial::No);
+            let kind = Kind::Piece(map.data_count());
+            self.queue_part(number, Part { stripe, kind, row: 0, rows: map.chunk_blocks() });
+        }
+    }
+
+    /// Data has left for its drive, and its stripe is not full: partial parity that ends with it speaks for what lies before it in its
+    /// rows, too.
+    fn queue_partials(&mut self, number: u32, part: Part, piece: usize) {
+        let map = self.map;
+        for row in part.row..part.row + part.rows {
+            let stripe = self.zones[number as usize].stripe_mut(part.stripe);
+            let at = |piece: usize| map.within(piece, row) as usize;
+            if (piece..map.data_count()).any(|later| stripe.partial[at(later)] != Partial::No) {
+                continue;
+            }
+            for before in 0..piece {
+                if stripe.partial[at(before)] == Partial::Waits {
+                    stripe.partial[at(before)] = Partial::No;
+                }
+            }
+            stripe.partial[at(piece)] = Partial::Waits;
+            self.queue_part(number, Part { kind: Kind::Partial(piece), row, rows: 1, ..part });
+        }
+    }
+
+    fn queue_part(&mut self, number: u32, part: Part) {
+        let drive = self.drive_of(number, part);
+        self.zones[number as usize].queue(drive, part);
+    }
+
+    /// Drive of a part: partial parity lies on the one behind that of the chunk it ends with.
+    pub(super) fn drive_of(&self, number: u32, part: Part) -> usize {
+        match part.kind {
+            Kind::Piece(piece) => self.map.drive_of(number, part.stripe, piece),
+            Kind::Partial(piece) => (self.map.drive_of(number, part.stripe, piece) + 1) % self.config.members,
+        }
+    }
+
+    /// Hands what waits to drives. Data that leaves brings partial parity along.
+    pub(super) fn pump(&mut self, number: u32, fx: &mut Effects) {
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for drive in 0..self.config.members {
+                while self.zones[number as usize].writers[drive].in_flight < WRITES_PER_ZONE
+                    && let Some(part) = self.next_part(number, drive)
+                {
+                    self.send_part(number, drive, part, fx);
+                    moved = true;
+                }
+            }
+        }
+    }
+
+    /// The next part for a drive: of partial parity what is still wanted.
+    fn next_part(&mut self, number: u32, drive: usize) -> Option<Part> {
+        let map = self.map;
+        let zone = &mut self.zones[number as usize];
+        while let Some(mut part) = zone.writers[drive].queue.pop_front() {
+            let Kind::Partial(piece) = part.kind else { return Some(part) };
+            let Some(stripe) = zone.stripe(part.stripe) else { continue };
+            let waits = |row: &u32| stripe.partial[map.within(piece, *row) as usize] == Partial::Waits;
+            let end = part.row + part.rows;
+            let Some(first) = (part.row..end).find(waits) else { continue };
+            let last = (first..end).take_while(waits).last().expect("the first one");
+            if last + 1 < end {
+                let rest = Part { row: last + 1, rows: end - last - 1, ..part };
+                zone.writers[drive].queue.push_front(rest);
+            }
+            (part.row, part.rows) = (first, last + 1 - first);
+            return Some(part);
+        }
+        None
+    }
+
+    fn send_part(&mut self, number: u32, drive: usize, part: Part, fx: &mut Effects) {
+        let mut frames = self.frames.take_vec(part.rows as usize);
+        for (frame, row) in frames.iter_mut().zip(part.row..) {
+            self.fill(number, part, row, frame);
+        }
+        let map = self.map;
+        let mut offset = map.offset(part.stripe, part.row);
+        let blocks = u64::from(part.rows);
+        match part.kind {
+            Kind::Piece(piece) if piece < map.data_count() => {
+                self.counters.data += blocks;
+                if !self.zones[number as usize].stripe_mut(part.stripe).is_full(&map) {
+                    self.queue_partials(number, part, piece);
+                }
+            }
+            Kind::Piece(_) => self.counters.parity += blocks,
+            Kind::Partial(piece) => {
+                let stripe = self.zones[number as usize].stripe_mut(part.stripe);
+                for row in part.row..part.row + part.rows {
+                    stripe.partial[map.within(piece, row) as usize] = Partial::Sent;
+                }
+                offset += self.limits.half;
+                if offset + part.rows > self.limits.capacity {
+                    self.append(drive, Purpose::Partial(number, part), frames, fx);
+                    return;
+                }
+                self.counters.partial += blocks;
+            }
+        }
+        let writer = &mut self.zones[number as usize].writers[drive];
+        assert!(offset >= writer.wanted && offset + part.rows <= writer.committed + 2 * self.limits.half);
+        writer.in_flight += 1;
+        self.command(drive, number, Sent::Write { zone: number, part }, Op::Write { offset, frames }, fx);
+    }
+
+    /// A block of a part.
+    fn fill(&mut self, number: u32, part: Part, row: u32, frame: &mut Frame) {
+        let map = self.map;
+        let stripe = self.zones[number as usize].stripe_mut(part.stripe);
+        let pieces = match part.kind {
+            Kind::Piece(piece) if piece < map.data_count() => piece..piece + 1,
+            Kind::Piece(_) => 0..map.data_count(),
+            Kind::Partial(piece) => 0..piece + 1,
+        };
+        let sources: Vec<_> =
+            pieces.map(|piece| &stripe.data[map.within(piece, row) as usize].data).collect();
+        xor_blocks(&mut frame.data, &sources);
+        seal(frame, number, Part { row, rows: 1, ..part });
+    }
+
+    /// Blocks of a part are durable.
+    pub(super) fn on_part(&mut self, number: u32, part: Part, fx: &mut Effects) {
+        let map = self.map;
+        let stripe = self.zones[number as usize].stripe_mut(part.stripe);
+        for row in part.row..part.row + part.rows {
+            match part.kind {
+                Kind::Piece(piece) if piece < map.data_count() => {
+                    stripe.done[map.within(piece, row) as usize] = true;
+                }
+                Kind::Piece(_) => stripe.parity_done += 1,
+                Kind::Partial(piece) => stripe.partial[map.within(piece, row) as usize] = Partial::Done,
+            }
+        }
+        self.advance_stripes(number, fx);
+        self.advance_zone(number, fx);
+    }
+
+    /// Ends writes whose blocks survive, in order.
+    pub(super) fn advance_stripes(&mut self, number: u32, fx: &mut Effects) {
+        let map = self.map;
+        let zone = &mut self.zones[number as usize];
+        if !zone.is_marked {
+            return;
+        }
+        let mut ended = Vec::new();
+        for stripe in &mut zone.stripes {
+            stripe.advance(&map);
+            while let Some(span) = stripe.spans.front()
+                && span.end <= stripe.acked
+            {
+                ended.push(span.write);
+                stripe.spans.pop_front();
+            }
+            // In order: write pointers tell of nothing behind a gap.
+            if !stripe.spans.is_empty() {
+                break;
+            }
+        }
+        for write in ended {
+            self.end_part(write, fx);
+        }
+    }
+
+    /// Commits what is whole: stripes that are finished, then chunks of the first one that is not.
+    pub(super) fn move_write_pointers(&mut self, number: u32, fx: &mut Effects) {
+        let map = self.map;
+        while let Some(first) = self.zones[number as usize].stripes.front()
+            && first.is_finished(&map)
+            && first.spans.is_empty()
+        {
+            let mut stripe = self.zones[number as usize].stripes.pop_front().expect("it was looked at");
+            self.frames.give_many(&mut stripe.data);
+            self.forget_partials(number, stripe.number, fx);
+            for writer in &mut self.zones[number as usize].writers {
+                writer.wanted = map.offset(stripe.number + 1, 0);
+            }
+        }
+        let zone = &mut self.zones[number as usize];
+        if let Some(stripe) = zone.stripes.front() {
+            let begin = map.offset(stripe.number, 0);
+            let whole = (stripe.acked / map.chunk_blocks()) as usize;
+            for piece in 0..whole {
+                let is_last = piece + 1 == whole;
+                let rows = if is_last { map.chunk_blocks() / 2 } else { map.chunk_blocks() };
+                let wanted = &mut zone.writers[map.drive_of(number, stripe.number, piece)].wanted;
+                *wanted = (*wanted).max(begin + rows);
+            }
+        }
+        for drive in 0..self.config.members {
+            let writer = &mut self.zones[number as usize].writers[drive];
+            if writer.is_committing || writer.wanted == writer.committed {
+                continue;
+            }
+            writer.is_committing = true;
+            let end = writer.wanted;
+            self.counters.commits += 1;
+            self.command(drive, number, Sent::Commit { zone: number, end }, Op::Commit { end }, fx);
+        }
+        let zone = &mut self.zones[number as usize];
+        if zone.writers.iter().all(|writer| writer.committed == self.limits.capacity) {
+            zone.state = State::Full;
+        }
+    }
+}
+
+/// Says in the metadata of a block what it is: for tests, which decode it.
+pub(super) fn seal(frame: &mut Frame, zone: u32, part: Part) {
+    let (kind, piece) = match part.kind {
+        Kind::Piece(piece) => (1, piece),
+        Kind::Partial(piece) => (2, piece),
+    };
+    let piece = u32::try_from(piece).expect("few drives");
+    frame.oob.fill(0);
+    for (place, word) in [kind, zone, part.stripe, piece, part.row].into_iter().enumerate() {
+        frame.oob[4 * place..4 * place + 4].copy_from_slice(&u32::to_le_bytes(word));
+    }
+}
