@@ -3,7 +3,7 @@
 //! ```text
 //!   host: write, append ──> gate of the zone ──> lane: one write at a time ──> data, identities of units that get full ──> device
 //!                                          └───> identities of the others ──> journal: two zones in turn ──> device
-//!         answered, in the order of the zone, when both are written
+//!         answered, in the order of the zone, when its identities are written in either place; what comes in a turn leaves together
 //!
 //!         read ──> data ──> device;  identities from the zone's life, the cache, or beside the data
 //!         reset ─> mark in the journal, durable ──> device ──> answered
@@ -120,6 +120,8 @@ pub struct InbandDrive<D> {
     answers: Vec<Completion>,
     /// Nothing was looked at since the drive was opened.
     is_new: bool,
+    /// Since when something may have come that leaves with the end of the turn.
+    held_since: Option<Instant>,
     is_gone: bool,
 }
 
@@ -350,6 +352,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
         self.waiters = Slab::default();
         self.lanes.clear();
+        self.held_since = None;
     }
 }
 
@@ -377,10 +380,13 @@ impl<D: ZonedDevice> ZonedDevice for InbandDrive<D> {
             true => self.pass_gate(now, command),
             false => self.begin(now, command),
         }
-        self.write_journal(now);
+        self.hold(now);
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        if !self.is_gone && self.held_since.is_some() {
+            self.end_turn(now);
+        }
         let mut answers = std::mem::take(&mut self.answers);
         self.device.poll(now, &mut answers);
         for answer in answers.drain(..) {
@@ -398,14 +404,15 @@ impl<D: ZonedDevice> ZonedDevice for InbandDrive<D> {
             if !self.waiting_for_place.is_empty() {
                 self.let_waiting_pass(now);
             }
-            self.write_journal(now);
+            // Whoever is answered may have more, which leaves together with what waits.
+            if self.done.is_empty() { self.end_turn(now) } else { self.hold(now) }
         }
         self.spare.truncate(256);
         completions.append(&mut self.done);
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.device.next_event()
+        self.held_since.or_else(|| self.device.next_event())
     }
 
     fn condition(&mut self, now: Instant) -> Condition {

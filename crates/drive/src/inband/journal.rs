@@ -1,19 +1,19 @@
 //! Journal of a drive with identities in-band: records in two zones of the device, used in turn.
 //!
 //! ```text
-//!   entries of all zones ──> pending ──> one record in flight ──> current zone, at its pointer
+//!   entries of all zones ──> pending ──> one command in flight ──> current zone, at its pointer
 //!   spare zone: stale ──> being reset ──> being headed ──> ready ──> current, when the other is full
 //!                                  └──> dead: the current zone is the last one
 //! ```
 //! When a record cannot be written, what is alive moves to the other zone ([`moving`](super::moving)).
 //!
-//! A record is written when the one before it is through; what gathers meanwhile shares the next. The spare zone is reset when a
+//! Records are written when those before them are through; what gathers meanwhile shares the next command. The spare zone is reset when a
 //! record that is durable says that nothing before the current zone is needed.
 
 use super::layout::Layout;
 use super::moving::{Moving, Step};
-use crate::units::live_records;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record};
+use crate::units::{UNIT_BLOCKS, live_records};
 use std::collections::VecDeque;
 
 /// Records after which what is still needed is written again: 8 MiB; an opening reads little more.
@@ -75,7 +75,11 @@ pub struct Journal {
     /// Records kept for what has to be written again.
     reserve: u64,
     pending: VecDeque<Entry>,
+    /// Blocks that may get entries with the next record, and the most that do: those of units that are not full.
+    unsaid: usize,
+    unsaid_max: usize,
     pub(super) position: Position,
+    /// Records are in flight, in one command.
     in_flight: bool,
     completed: u64,
     durable: u64,
@@ -100,6 +104,8 @@ impl Journal {
             old: OLD.min(zone_records / 4),
             reserve: u64::from(2 * live_records(layout.active_zones_max)).max(zone_records / 4),
             pending: VecDeque::new(),
+            unsaid: 0,
+            unsaid_max: (layout.active_zones_max * UNIT_BLOCKS) as usize,
             position,
             in_flight: false,
             completed: newest,
@@ -137,8 +143,13 @@ impl Journal {
         self.position.next + u64::try_from(ahead).expect("few records")
     }
 
-    /// Begins the next record, if there is something to write and room for it; returns it with its place.
-    pub fn begin(&mut self, tail: Option<u64>, stamp: u64, opening: u64) -> Option<(Record, u32, u32)> {
+    /// Begins the next records, `most` at once, if there is something to write and room for it; returns them with their place.
+    pub fn begin(
+        &mut self,
+        tail: Option<u64>,
+        (stamp, opening): (u64, u64),
+        most: usize,
+    ) -> Option<(Vec<Record>, u32, u32)> {
         if self.in_flight || self.has_failed {
             return None;
         }
@@ -157,17 +168,40 @@ impl Journal {
                 (Phase::Open, tail)
             }
         };
-        let (zone, offset, sequence) = self.position.take(self.zone_records)?;
-        let count = self.pending.len().min(RECORD_ENTRIES);
-        let entries = self.pending.drain(..count).collect();
+        let (zone, offset, first) = self.position.take(self.zone_records)?;
         self.in_flight = true;
-        if self.moving.is_none() {
-            self.tails.push_back((sequence, tail));
+        let (mut records, mut sequence) = (Vec::new(), first);
+        loop {
+            let count = self.pending.len().min(RECORD_ENTRIES);
+            let entries = self.pending.drain(..count).collect();
+            if self.moving.is_none() {
+                self.tails.push_back((sequence, tail));
+            }
+            // With the record that settles a move, all before it of the move count.
+            let durable = if phase == Phase::Settling { sequence - 1 } else { self.durable };
+            records.push(Record { sequence, tail, durable, stamp, opening, phase, entries });
+            let has_room = self.position.next - self.position.base < self.zone_records;
+            if self.pending.is_empty() || records.len() == most || !has_room {
+                return Some((records, zone, offset));
+            }
+            sequence = self.position.take(self.zone_records)?.2;
         }
-        // With the record that settles a move, all before it of the move count.
-        let durable = if phase == Phase::Settling { sequence - 1 } else { self.durable };
-        let record = Record { sequence, tail, durable, stamp, opening, phase, entries };
-        Some((record, zone, offset))
+    }
+
+    /// True when the next record can be begun, and takes the identities of blocks that have no entry.
+    #[must_use]
+    pub fn takes_entries(&self) -> bool {
+        !self.in_flight && !self.has_failed && self.moving.is_none()
+    }
+
+    /// Blocks were begun that have no entries yet.
+    pub fn note_begun(&mut self, blocks: u32) {
+        self.unsaid = self.unsaid.saturating_add(blocks as usize).min(self.unsaid_max);
+    }
+
+    /// All that needs one has an entry.
+    pub fn note_gathered(&mut self) {
+        self.unsaid = 0;
     }
 
     /// True when only a record can say that the spare zone is not needed.
@@ -200,7 +234,8 @@ impl Journal {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         let Position { base, next, spare, .. } = self.position;
-        let ahead = u64::try_from(self.pending.len() / RECORD_ENTRIES).expect("few records");
+        let ahead = (self.pending.len() + self.unsaid) / RECORD_ENTRIES;
+        let ahead = u64::try_from(ahead).expect("few records");
         if self.moving.is_some() {
             return true;
         }
@@ -259,7 +294,7 @@ impl Journal {
         (self.position.current, self.position.base)
     }
 
-    /// The record in flight is through.
+    /// The records in flight are through.
     ///
     /// # Panics
     /// When none was.
@@ -345,7 +380,7 @@ mod tests {
         (0..count)
             .take_while(|_| {
                 journal.push(mark());
-                let begun = journal.begin(Some(tail), 5, 4).is_some();
+                let begun = journal.begin(Some(tail), (5, 4), 1).is_some();
                 if begun {
                     journal.end(true);
                     journal.note_durable(journal.completed());
@@ -363,8 +398,8 @@ mod tests {
         assert_eq!(write(&mut journal, 500, 2), 399, "the header is not written yet");
         assert!(!journal.is_stuck(), "the header is under way");
         journal.end_turn();
-        let (record, zone, offset) = journal.begin(Some(400), 5, 4).expect("a record");
-        assert_eq!((record.sequence, zone, offset), (401, 1, 1));
+        let (records, zone, offset) = journal.begin(Some(400), (5, 4), 1).expect("a record");
+        assert_eq!((records[0].sequence, zone, offset), (401, 1, 1));
         journal.end(true);
         journal.note_durable(401);
         assert_eq!(journal.begin_turn(), None, "record 400 is needed");
@@ -391,10 +426,12 @@ mod tests {
     fn an_empty_record_says_that_nothing_is_needed() {
         let mut journal = journal();
         journal.said = 0;
-        assert!(journal.begin(None, 5, 4).is_none(), "there is time");
+        assert!(journal.begin(None, (5, 4), 1).is_none(), "there is time");
         write(&mut journal, 200, 0);
-        let (record, ..) = journal.begin(None, 5, 4).expect("a record that says so");
-        assert!(record.entries.is_empty() && record.tail == record.sequence);
-        assert!(journal.begin(None, 5, 4).is_none());
+        let (records, ..) = journal.begin(None, (5, 4), 9).expect("a record that says so");
+        assert!(
+            records.len() == 1 && records[0].entries.is_empty() && records[0].tail == records[0].sequence
+        );
+        assert!(journal.begin(None, (5, 4), 1).is_none());
     }
 }

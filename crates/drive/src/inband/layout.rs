@@ -212,6 +212,19 @@ impl Layout {
         end == self.capacity() || end.is_multiple_of(UNIT_BLOCKS)
     }
 
+    /// First block of the unit that is not full when blocks up to this one are written.
+    #[must_use]
+    pub fn open_unit(&self, end: u32) -> u32 {
+        if self.is_unit_end(end) { end } else { unit_of(end) * UNIT_BLOCKS }
+    }
+
+    /// Block behind the last one of the unit of a block.
+    #[must_use]
+    pub fn unit_end(&self, offset: u32) -> u32 {
+        let unit = unit_of(offset);
+        unit * UNIT_BLOCKS + self.unit_blocks(unit)
+    }
+
     /// Units that are full when blocks up to this one are written.
     #[must_use]
     pub fn full_units(&self, end: u32) -> u32 {

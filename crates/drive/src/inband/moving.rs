@@ -10,7 +10,7 @@
 
 use super::header::Header;
 use super::journal::{Journal, Position, Spare, TRIES};
-use super::{InbandDrive, Waiter};
+use super::{InbandDrive, Waiter, Work};
 use crate::units::record::{Entry, RECORD_ENTRIES};
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -202,6 +202,13 @@ impl<D: ZonedDevice> InbandDrive<D> {
         journal.pending().clear();
         for life in media.lives.values_mut() {
             life.rebase(|entry| journal.push(entry));
+        }
+        // Whoever waits for a record that was not begun waits for the move.
+        let moved = journal.moving.as_ref().map(|moving| moving.first);
+        for writing in media.lives.values().flat_map(|life| &life.writes) {
+            if let Work::Write(write) = &mut self.tasks.get_mut(writing.slot).work {
+                write.record = write.record.or(moved);
+            }
         }
         for (zone, reset) in &mut media.resets {
             reset.record = journal.push(Entry::Mark { zone: *zone, durable: 0, stamp: reset.stamp });

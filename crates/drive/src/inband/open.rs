@@ -185,6 +185,7 @@ pub fn open<D: ZonedDevice>(
         spare: Vec::new(),
         answers: Vec::new(),
         is_new: true,
+        held_since: None,
         is_gone: false,
     })
 }

@@ -115,6 +115,60 @@ fn more_records_than_the_journal_has_places() {
     turn_the_journal_beside(drive);
 }
 
+/// Writes blocks one by one, all of them in one turn, and waits for the answers.
+fn write_in_a_turn(drive: &mut InbandDrive<EmulatedDrive>, places: impl Iterator<Item = (u32, u32)>) {
+    let mut waiting = 0;
+    for (zone, offset) in places {
+        let op = Op::Write { offset, frames: frames(1) };
+        drive.submit(Instant(0), Command { token: Token(u64::from(offset)), zone: ZoneIndex(zone), op });
+        waiting += 1;
+    }
+    assert_eq!(drive.next_event(), Some(Instant(0)), "something is held until the turn ends");
+    let mut completions = Vec::new();
+    while completions.len() < waiting {
+        drive.poll(Instant(0), &mut completions);
+    }
+    assert!(completions.iter().all(|completion| completion.status == Status::Success));
+}
+
+#[test]
+fn a_unit_of_one_turn_needs_no_entries() {
+    let mut drive = formatted();
+    assert_eq!(run(&mut drive, 0, Op::Write { offset: 0, frames: frames(1) }).status, Status::Success);
+    let before = drive.media.journal.completed();
+    write_in_a_turn(&mut drive, (1..59).map(|offset| (0, offset)));
+    assert_eq!(drive.media.journal.completed(), before);
+    write_in_a_turn(&mut drive, (59..61).map(|offset| (0, offset)));
+    assert_eq!(drive.media.journal.completed(), before + 1);
+    let mut drive = reopened(&drive);
+    let read = run(&mut drive, 0, Op::Read { offset: 0, frames: frames(62) });
+    assert_eq!(seen(&read), [vec![(1, 101); 61], vec![(0, 0)]].concat());
+}
+
+#[test]
+fn records_share_a_command() {
+    let mut drive = formatted();
+    let before = drive.media.journal.completed();
+    let mut completions = Vec::new();
+    let op = |zone: u32| Command {
+        token: Token(0),
+        zone: ZoneIndex(zone),
+        op: Op::Write { offset: 0, frames: frames(58) },
+    };
+    (0..2).for_each(|zone| drive.submit(Instant(0), op(zone)));
+    drive.end_turn(Instant(0));
+    assert!(!drive.media.journal.takes_entries(), "records are in flight");
+    while completions.len() < 2 {
+        drive.poll(Instant(0), &mut completions);
+        // What is in flight is all there is: 116 entries and two marks.
+        assert!([0, 3].contains(&(drive.media.journal.completed() - before)));
+    }
+    let mut drive = reopened(&drive);
+    let read = run(&mut drive, 1, Op::Read { offset: 50, frames: frames(9) });
+    let expected = (51..=58).map(|number| (number, number + 100)).chain([(0, 0)]);
+    assert_eq!(seen(&read), expected.collect::<Vec<_>>());
+}
+
 #[test]
 fn data_without_identities_read_as_zeros() {
     let mut drive = formatted();

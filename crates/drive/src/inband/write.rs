@@ -4,8 +4,8 @@ use super::{InbandDrive, Task, Waiter, Work};
 use crate::answer::{Asked, block_count};
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
-use crate::units::record::{Entry, low_half};
-use crate::units::{UNIT_BLOCKS, unit_of};
+use crate::units::record::{Entry, Record};
+use crate::units::unit_of;
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::time::Instant;
@@ -38,8 +38,10 @@ pub(super) struct Write {
     /// Frames of the host, when they are back.
     frames: Vec<Frame>,
     is_written: bool,
-    /// Record that it waits for.
-    record: Option<u64>,
+    /// Record of the mark that begins the zone's life, if it waits for that.
+    mark: Option<u64>,
+    /// Record with the last of its entries, if it has some.
+    pub(super) record: Option<u64>,
     failure: Option<Status>,
 }
 
@@ -74,20 +76,10 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let life = self.media.lives.get_mut(&zone).expect("a life that was begun");
         assert_eq!(life.end(), offset, "a write at the write pointer of zone {}", zone.0);
         let mut run = Vec::with_capacity(frames.len() + 3);
-        let end = offset + blocks;
-        // Identities of units that are not full when the write is through go to the journal.
-        let journaled = if layout.is_unit_end(end) { end } else { offset.max(unit_of(end) * UNIT_BLOCKS) };
-        let mut record = begin_record;
         for (at, frame) in (offset..).zip(frames) {
             let identity = Identity { crc: crc32c(&frame.data), oob: frame.oob };
             life.push(identity);
             run.push(frame);
-            if at >= journaled {
-                let entry = Entry::Block { zone, offset: at, stamp: low_half(life.stamp), identity };
-                let number = self.media.journal.push(entry);
-                life.note_record(number, at);
-                record = Some(number);
-            }
             if layout.is_unit_end(at + 1) {
                 let unit = unit_of(at);
                 let identities = life.unit(unit).expect("a unit that is being written");
@@ -106,12 +98,30 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
         }
         let asked = Asked { offset, ..asked };
-        let write = Write { offset, blocks, frames: Vec::new(), is_written: false, record, failure: None };
+        let frames = Vec::new();
+        let (is_written, record, failure) = (false, None, None);
+        let write = Write { offset, blocks, frames, is_written, mark: begin_record, record, failure };
         let slot = self.tasks.insert(Task { asked, work: Work::Write(write) });
         life.begin_write(slot, blocks);
+        self.media.journal.note_begun(blocks);
         let lane = self.lanes.entry(zone).or_default();
         lane.waiting.push_back((slot, layout.place(offset), run));
-        self.write_next(now, zone);
+        self.hold(now);
+    }
+
+    /// Hands over what came since the last turn ended: of each zone the next write, and a record for all.
+    pub(super) fn end_turn(&mut self, now: Instant) {
+        self.held_since = None;
+        let waiting: Vec<ZoneIndex> = self.lanes.keys().copied().collect();
+        for zone in waiting {
+            self.write_next(now, zone);
+        }
+        self.write_journal(now);
+    }
+
+    /// Something may have come that leaves when the turn ends.
+    pub(super) fn hold(&mut self, now: Instant) {
+        self.held_since.get_or_insert(now);
     }
 
     /// Hands the next write of a zone to the device, when none is in flight.
@@ -174,7 +184,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
             let Work::Write(Write { offset, blocks, .. }) = self.tasks.get(slot).work else {
                 unreachable!("a write")
             };
-            let life = &self.media.lives[&zone];
+            let life = self.media.lives.get_mut(&zone).expect("the life of a zone that is written");
+            match status {
+                Status::Success => life.note_written(offset + blocks),
+                _ => life.record_again(),
+            }
             for unit in unit_of(offset)..layout.full_units(offset + blocks) {
                 if let Some(identities) = life.unit(unit) {
                     self.media.identities.keep((zone, unit), Unit::of(&identities, life.stamp));
@@ -188,7 +202,6 @@ impl<D: ZonedDevice> InbandDrive<D> {
             _ => self.ask_state(now, zone, None),
         }
         self.answer_writes(now, zone);
-        self.write_next(now, zone);
         self.after_durable(now);
     }
 
@@ -215,6 +228,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     /// Answers the writes of a zone that are through, in their order.
     fn answer_writes(&mut self, now: Instant, zone: ZoneIndex) {
+        let layout = self.label.layout;
         let journal = &self.media.journal;
         let (completed, has_journal_failed) = (journal.completed(), journal.has_failed());
         while let Some(life) = self.media.lives.get_mut(&zone)
@@ -223,7 +237,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
             let Work::Write(write) = &mut self.tasks.get_mut(first.slot).work else {
                 unreachable!("a write")
             };
-            let is_recorded = write.record.is_none_or(|record| record <= completed);
+            // With entries, or in place, with a unit that was written to its end.
+            let is_in_place = life.written() >= layout.unit_end(write.offset + write.blocks - 1);
+            let is_marked = write.mark.is_none_or(|record| record <= completed);
+            let is_recorded =
+                is_marked && (is_in_place || write.record.is_some_and(|record| record <= completed));
             if !write.is_written || (!is_recorded && !has_journal_failed) {
                 return;
             }
@@ -312,7 +330,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
     }
 
-    /// Writes the next record of the journal, if there is one, and makes its other zone ready.
+    /// Writes the next records of the journal, if there are some, and makes its other zone ready.
     pub(super) fn write_journal(&mut self, now: Instant) {
         self.move_journal(now);
         let media = &mut self.media;
@@ -326,13 +344,40 @@ impl<D: ZonedDevice> InbandDrive<D> {
         if let Some(zone) = media.journal.begin_turn() {
             self.ask(now, Waiter::SpareReset, ZoneIndex(zone), Op::Reset);
         }
+        self.gather_entries();
         let media = &mut self.media;
-        let Some((record, zone, offset)) = media.journal.begin(tail, media.stamp, media.opening) else {
-            return;
+        let most = self.device.geometry().transfer_blocks_max as usize;
+        let begun = media.journal.begin(tail, (media.stamp, media.opening), most);
+        let Some((records, zone, offset)) = begun else { return };
+        let encode = |record: &Record| {
+            let mut frame = self.spare.pop().unwrap_or_else(Frame::zeroed);
+            record.encode(self.label.uuid, &mut frame.data);
+            frame
         };
-        let mut frame = self.spare.pop().unwrap_or_else(Frame::zeroed);
-        record.encode(self.label.uuid, &mut frame.data);
-        let op = Op::Write { offset, frames: vec![frame] };
-        self.ask(now, Waiter::Record, ZoneIndex(zone), op);
+        let frames = records.iter().map(encode).collect();
+        self.ask(now, Waiter::Record, ZoneIndex(zone), Op::Write { offset, frames });
+    }
+
+    /// Makes entries of the blocks that have none, but of those in units that are full with what the host has written: their identities
+    /// are on their way to their place.
+    fn gather_entries(&mut self) {
+        let media = &mut self.media;
+        if !media.journal.takes_entries() {
+            return;
+        }
+        let layout = self.label.layout;
+        for life in media.lives.values_mut().filter(|life| life.recorded() < life.end()) {
+            let has_failed = self.lanes.get(&life.zone).is_some_and(|lane| lane.has_failed);
+            let handed_over = if has_failed { life.written() } else { life.end() };
+            let first = life.recorded().max(layout.open_unit(handed_over));
+            let records = life.record(first, |entry| media.journal.push(entry));
+            for writing in life.writes.iter().filter(|writing| writing.end > first) {
+                let Work::Write(write) = &mut self.tasks.get_mut(writing.slot).work else {
+                    unreachable!("a write")
+                };
+                write.record = Some(records[(writing.end - 1 - first) as usize]);
+            }
+        }
+        media.journal.note_gathered();
     }
 }

@@ -6,8 +6,8 @@
 //!   a mark of the journal   flushed          answered         handed to the device
 //!   says so                                  (in order)
 //! ```
-//! Invariant: marked <= durable <= completed <= end. The journal has the identities of all blocks from the unit of `marked` on
-//! whose unit was not full when they were written. `identities` begin with the unit of `durable`.
+//! Invariant: marked <= durable <= completed <= written <= end. The journal has the identities of all blocks from the unit of `marked` on
+//! whose unit was not full when they were recorded. `identities` begin with the unit of `durable`.
 
 use super::identity::Identity;
 use super::record::{Entry, low_half};
@@ -43,6 +43,10 @@ pub struct Life {
     /// The table is to say that the zone is full, or empty again.
     pub is_over: bool,
     end: u32,
+    /// Block behind the last one that the device has taken.
+    written: u32,
+    /// Block behind the last one that has an entry, or needs none.
+    recorded: u32,
     completed: u32,
     durable: u32,
     marked: u32,
@@ -69,6 +73,8 @@ impl Life {
             has_failed: false,
             is_over: false,
             end: durable,
+            written: durable,
+            recorded: durable,
             completed: durable,
             durable,
             marked: durable,
@@ -83,6 +89,47 @@ impl Life {
     #[must_use]
     pub fn end(&self) -> u32 {
         self.end
+    }
+
+    /// Block behind the last one that the device has taken, for drives that say so.
+    #[must_use]
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
+    /// The device has taken all blocks before this one.
+    pub fn note_written(&mut self, end: u32) {
+        assert!(self.written <= end && end <= self.end, "blocks are written in their order");
+        self.written = end;
+    }
+
+    /// Block behind the last one that has an entry, or needs none, for drives that make entries together.
+    #[must_use]
+    pub fn recorded(&self) -> u32 {
+        self.recorded
+    }
+
+    /// What was to be written in place may not be: what is not answered gets an entry.
+    pub fn record_again(&mut self) {
+        self.recorded = self.completed;
+    }
+
+    /// Has the identities of all blocks from one on written; those before it need no entry. Returns the record of each.
+    pub fn record(&mut self, from: u32, mut push: impl FnMut(Entry) -> u64) -> Vec<u64> {
+        assert!(self.recorded <= from && from <= self.end, "blocks are recorded in their order");
+        self.recorded = self.end;
+        let skipped = (from - self.first()) as usize;
+        let stamp = low_half(self.stamp);
+        let identities = self.identities.iter().skip(skipped);
+        let entries = (from..self.end).zip(identities).map(|(offset, identity)| Entry::Block {
+            zone: self.zone,
+            offset,
+            stamp,
+            identity: *identity,
+        });
+        let records: Vec<u64> = entries.map(&mut push).collect();
+        (from..).zip(&records).for_each(|(offset, record)| self.note_record(*record, offset));
+        records
     }
 
     /// Block behind the last one that was answered.
@@ -174,6 +221,7 @@ impl Life {
         self.carry = None;
         self.marked = self.durable;
         self.mark_record = push(Entry::Mark { zone: self.zone, durable: self.durable, stamp: self.stamp });
+        self.recorded = self.end;
         // Behind a write that failed nothing counts.
         let end = if self.has_failed { self.completed } else { self.end };
         let identities: Vec<Identity> = self.identities.iter().copied().collect();
