@@ -45,7 +45,29 @@ pub fn all() -> Vec<(&'static str, Run)> {
         })
         .chain(moves_that_are_cut())
         .chain([("more-dead-zones-than-zones-in-use", more_dead_than_active())])
+        .chain([("a-unit-whose-end-is-on-its-way", unit_on_its_way())])
         .collect()
+}
+
+/// A write that gets no entries, because the journal is busy with another zone's until the unit is handed over to its end, and a crash while
+/// that end is on its way.
+fn unit_on_its_way() -> Run {
+    let round = |wait| {
+        vec![
+            write(1, 1),
+            Act::Wait(2_000),
+            write(0, 5),
+            Act::Wait(2_000),
+            write(0, 58),
+            Act::Wait(wait),
+            crash(),
+            Act::Settle,
+            Act::Reset(0),
+            Act::Settle,
+        ]
+    };
+    let acts = (0..60).flat_map(|round_number| round(round_number * 1_000)).collect();
+    Run { plan: Plan { open_zones_max: 2, ..plan() }, acts }
 }
 
 /// Zones in each of their states.
