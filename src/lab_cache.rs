@@ -10,7 +10,7 @@ mod timed;
 mod ttl;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use cores::CacheCores;
 use drawn::Drawn;
 use fig5::CacheFig5;
@@ -74,6 +74,17 @@ pub enum LabCache {
     ///
     /// Exit code 1 when the bar is missed: 1.3 times the time in which the drives read as many bytes as the directories have.
     Recovery(Timed),
+}
+
+/// How long, and how often, sides are measured in turn.
+#[derive(Debug, Args)]
+pub struct Rounds {
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// Measurements of each side
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
 }
 
 /// Runs an experiment. Exit code 1: a bar is missed.

@@ -1,5 +1,6 @@
 //! `zoneweave lab cache cores`: what more cores bring.
 
+use super::Rounds;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,12 +12,8 @@ pub struct CacheCores {
     /// Most cores
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub cores_max: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub seconds: u32,
-    /// Measurements of each number of cores
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
+    #[command(flatten)]
+    pub measure: Rounds,
     /// Print one JSON object a row
     #[arg(long)]
     pub json: bool,
@@ -28,12 +25,12 @@ pub fn run(options: &CacheCores) -> Result<ExitCode> {
     let cores = CoresOptions {
         binary: std::env::current_exe().context("this program's path")?,
         cores_max: usize::try_from(options.cores_max).expect("64 at most"),
-        seconds: options.seconds,
-        rounds: options.rounds,
+        seconds: options.measure.seconds,
+        rounds: options.measure.rounds,
         progress: &|done, all, last| steps.show(done, all, last),
     };
     if !options.json {
-        println!("us of processor time per request, 16 connections, medians of {}", options.rounds);
+        println!("us of processor time per request, 16 connections, medians of {}", options.measure.rounds);
         println!(
             "{:36} {:>5} {:>11} {:>14} {:>6} {:>5}  {:>12}",
             "", "cores", "all threads", "busiest thread", "gain", "bar", "requests/s"

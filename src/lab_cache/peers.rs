@@ -1,5 +1,6 @@
 //! `zoneweave lab cache peers`: the cache beside memcached's extstore and Redis.
 
+use super::Rounds;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -8,12 +9,8 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct CachePeers {
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub seconds: u32,
-    /// Measurements of each side of a row
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
+    #[command(flatten)]
+    pub measure: Rounds,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -24,15 +21,15 @@ pub fn run(options: &CachePeers) -> Result<ExitCode> {
     let steps = Steps::new("measurements");
     let peers = PeersOptions {
         binary: std::env::current_exe().context("this program's path")?,
-        seconds: options.seconds,
-        rounds: options.rounds,
+        seconds: options.measure.seconds,
+        rounds: options.measure.rounds,
         progress: &|done, all, last| steps.show(done, all, last),
     };
     if !options.json {
         println!(
             "us of the server's processors per request, 16 connections, medians of {}; hits: ours, of them from flash, the other's \
              (after writes: what is found of the objects)",
-            options.rounds
+            options.measure.rounds
         );
         println!("{:50} {:>7} {:>7} {:>6} {:>6}  hits   flash  other", "", "ours", "other", "ratio", "bar");
     }
