@@ -9,8 +9,8 @@ use std::path::Path;
 
 const CLIENTS: usize = 6;
 
-fn up(dir: &Path, more: &[&str]) -> CacheServer {
-    let options = ["up", "--dir", text(dir), "--size", "256MiB", "--cores", "3"];
+fn up(dir: &Path, cores: &str, more: &[&str]) -> CacheServer {
+    let options = ["up", "--dir", text(dir), "--size", "256MiB", "--cores", cores];
     CacheServer::start(dir, &[&options[..], more].concat())
 }
 
@@ -30,7 +30,7 @@ fn figure(client: &mut Client, name: &str) -> u64 {
 fn clients_of_all_cores_see_one_cache() {
     let scratch = Scratch::new("cache-cores");
     let dir = scratch.join("cache");
-    let server = up(&dir, &[]);
+    let server = up(&dir, "3", &[]);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for (index, client) in clients.iter_mut().enumerate() {
         assert_eq!(said(client, &[b"set", format!("k{index}").as_bytes(), b"v"]), "+OK");
@@ -60,7 +60,7 @@ fn clients_of_all_cores_are_told_of_and_ended_from_each() {
     let scratch = Scratch::new("cache-cores-crowd");
     let dir = scratch.join("cache");
     let door = dir.with_extension("memcached");
-    let server = up(&dir, &["--memcached", &format!("unix:{}", text(&door))]);
+    let server = up(&dir, "3", &["--memcached", &format!("unix:{}", text(&door))]);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     let ids: Vec<String> = clients.iter_mut().map(|client| said(client, &[b"client", b"id"])).collect();
     for client in &mut clients {
@@ -106,9 +106,7 @@ fn a_timeout_holds_where_nothing_else_happens() {
 #[track_caller]
 fn assert_ended_after_timeout(cores: &str) {
     let scratch = Scratch::new(&format!("cache-timeout-{cores}"));
-    let dir = scratch.join("cache");
-    let options = ["up", "--dir", text(&dir), "--size", "256MiB", "--cores", cores];
-    let server = CacheServer::start(&dir, &options);
+    let server = up(&scratch.join("cache"), cores, &[]);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     assert_eq!(said(&mut clients[0], &[b"config", b"set", b"timeout", b"1"]), "+OK");
     for mut client in clients {
@@ -122,7 +120,7 @@ fn assert_ended_after_timeout(cores: &str) {
 #[test]
 fn one_of_two_that_store_only_new_keys_wins() {
     let scratch = Scratch::new("cache-cores-msetnx");
-    let server = up(&scratch.join("cache"), &[]);
+    let server = up(&scratch.join("cache"), "3", &[]);
     let (mut first, mut second) = (server.client(), server.client());
     for round in 0..300 {
         let (a, b) = (format!("a{round}"), format!("b{round}"));
@@ -149,7 +147,7 @@ fn what_was_stored_over_many_cores_is_there_after_kill_9_and_after_a_stop_under_
     }
     let scratch = Scratch::new("cache-cores-kill9");
     let dir = scratch.join("cache");
-    let mut server = up(&dir, &[]);
+    let mut server = up(&dir, "3", &[]);
     let mut shadow = Shadow::new();
     for round in 0..4 {
         shadow.change(&server, 400);

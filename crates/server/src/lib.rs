@@ -20,6 +20,7 @@ pub mod config;
 pub mod control;
 pub mod core_loop;
 mod doors;
+mod exchange;
 pub mod listen;
 mod mailbox;
 pub mod memcached;

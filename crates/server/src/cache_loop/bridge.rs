@@ -8,8 +8,7 @@
 //!                  cache
 //! ```
 //!
-//! Requests cross to the cache's thread and replies cross back, both by moving. Whatever a front has to say in one turn crosses at once. What
-//! can be in a mailbox is bounded by the memory of clients: nobody waits for room.
+//! Requests cross to the cache's thread and replies cross back (`exchange`). What can be in a mailbox is bounded by the memory of clients: nobody waits for room.
 //!
 //! Order: requests of a front arrive in the order in which it made them, and a reply is given when its client's front has it, so a client
 //! that was answered is followed by whatever any client asks after that.
@@ -20,7 +19,7 @@
 mod tests;
 
 use super::ServedCache;
-use crate::mailbox::Mailbox;
+use crate::exchange::{Caller, Exchange, exchange};
 use crate::resp::front::{Backend, CacheFacts};
 use crate::slab::Slab;
 use base::time::Instant;
@@ -28,7 +27,6 @@ use cache::request::{Cache, Namespace, Reply, Request, RequestId, WallMillis};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// What a front has to say to the cache.
 enum Ask {
@@ -37,9 +35,6 @@ enum Ask {
     Exclude(bool),
 }
 
-/// With the number of the front.
-type AskFrom = (usize, Ask);
-
 /// A request under way: whose, and under which name.
 #[derive(Debug)]
 struct Visitor {
@@ -47,22 +42,15 @@ struct Visitor {
     id: RequestId,
 }
 
-#[derive(Debug)]
-struct Line {
-    mailbox: Arc<Mailbox<Reply>>,
-    outgoing: Vec<Reply>,
-}
-
 /// The cache's side.
 pub(super) struct Hub<'c> {
     cache: &'c mut dyn ServedCache,
-    asks: Arc<Mailbox<AskFrom>>,
-    lines: Vec<Line>,
+    exchange: Exchange<Ask, Reply>,
     visitors: Slab<Visitor>,
     exclusive: Option<usize>,
     /// Asks that wait for the end of an exclusion.
-    held: VecDeque<AskFrom>,
-    asks_taken: Vec<AskFrom>,
+    held: VecDeque<(usize, Ask)>,
+    asks_taken: Vec<(usize, Ask)>,
     replies: Vec<Reply>,
 }
 
@@ -71,35 +59,27 @@ pub(super) struct Hub<'c> {
 /// # Errors
 /// When the system has no descriptors left.
 pub(super) fn build(cache: &mut dyn ServedCache, count: usize) -> io::Result<(Hub<'_>, Vec<Remote>)> {
-    let asks: Arc<Mailbox<AskFrom>> = Arc::new(Mailbox::new()?);
-    let mut lines = Vec::new();
-    let mut remotes = Vec::new();
-    for number in 0..count {
-        let mailbox: Arc<Mailbox<Reply>> = Arc::new(Mailbox::new()?);
-        lines.push(Line { mailbox: Arc::clone(&mailbox), outgoing: Vec::new() });
-        remotes.push(Remote { number, asks: Arc::clone(&asks), replies: mailbox, outgoing: Vec::new() });
-    }
+    let (exchange, callers) = exchange(count)?;
     let hub = Hub {
         cache,
-        asks,
-        lines,
+        exchange,
         visitors: Slab::new(),
         exclusive: None,
         held: VecDeque::new(),
         asks_taken: Vec::new(),
         replies: Vec::new(),
     };
-    Ok((hub, remotes))
+    Ok((hub, callers.into_iter().map(Remote).collect()))
 }
 
 impl Hub<'_> {
     /// Descriptor that wakes the cache's thread.
     pub(super) fn bell(&self) -> io::Result<OwnedFd> {
-        self.asks.bell()
+        self.exchange.bell()
     }
 
     /// Begins what a front asks for, unless another one excludes it.
-    fn let_in(&mut self, now: Instant, wall: WallMillis, (front, ask): AskFrom) {
+    fn let_in(&mut self, now: Instant, wall: WallMillis, (front, ask): (usize, Ask)) {
         if self.exclusive.is_some_and(|holder| holder != front) {
             return self.held.push_back((front, ask));
         }
@@ -127,7 +107,7 @@ impl Hub<'_> {
         let visitor = self.visitors.key_at(index).and_then(|key| self.visitors.remove(key));
         let Visitor { front, id } = visitor.expect("replies come for visitors");
         reply.id = id;
-        self.lines[front].outgoing.push(reply);
+        self.exchange.reply(front, reply);
     }
 }
 
@@ -138,7 +118,7 @@ impl Cache for Hub<'_> {
 
     fn turn(&mut self, now: Instant, wall: WallMillis, _: &mut Vec<Reply>) -> bool {
         let mut asks = std::mem::take(&mut self.asks_taken);
-        self.asks.collect(&mut asks);
+        self.exchange.collect(&mut asks);
         for ask in asks.drain(..) {
             self.let_in(now, wall, ask);
         }
@@ -149,9 +129,7 @@ impl Cache for Hub<'_> {
             self.let_out(reply);
         }
         self.replies = replies;
-        for line in self.lines.iter_mut().filter(|line| !line.outgoing.is_empty()) {
-            line.mailbox.post(&mut line.outgoing);
-        }
+        self.exchange.send();
         is_busy
     }
 
@@ -184,41 +162,32 @@ impl ServedCache for Hub<'_> {
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.asks.may_sleep()
+        self.exchange.may_sleep()
     }
 }
 
-/// A front's side: looks like the cache, and is a pair of mailboxes. It has nothing of the cache to tell of.
-pub(super) struct Remote {
-    number: usize,
-    asks: Arc<Mailbox<AskFrom>>,
-    replies: Arc<Mailbox<Reply>>,
-    outgoing: Vec<AskFrom>,
-}
+/// A front's side: looks like the cache, and is a caller of the exchange. It has nothing of the cache to tell of.
+pub(super) struct Remote(Caller<Ask, Reply>);
 
 impl Remote {
     /// Descriptor that wakes the front.
     pub(super) fn bell(&self) -> io::Result<OwnedFd> {
-        self.replies.bell()
+        self.0.bell()
     }
 
     /// What wakes the cache's thread.
     pub(super) fn waker(&self) -> impl Fn() + use<> {
-        let asks = Arc::clone(&self.asks);
-        move || asks.ring()
+        self.0.waker()
     }
 }
 
 impl Cache for Remote {
     fn submit(&mut self, _: Instant, _: WallMillis, request: Request) {
-        self.outgoing.push((self.number, Ask::Request(request)));
+        self.0.ask(Ask::Request(request));
     }
 
     fn turn(&mut self, _: Instant, _: WallMillis, replies: &mut Vec<Reply>) -> bool {
-        if !self.outgoing.is_empty() {
-            self.asks.post(&mut self.outgoing);
-        }
-        self.replies.collect(replies);
+        self.0.turn(replies);
         false
     }
 
@@ -237,7 +206,7 @@ impl Backend for Remote {
     }
 
     fn exclude_others(&mut self, is_so: bool) {
-        self.outgoing.push((self.number, Ask::Exclude(is_so)));
+        self.0.ask(Ask::Exclude(is_so));
     }
 }
 
@@ -253,6 +222,6 @@ impl ServedCache for Remote {
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.outgoing.is_empty() && self.replies.may_sleep()
+        self.0.may_sleep()
     }
 }

@@ -100,11 +100,9 @@ impl Server<'_> {
     /// Begins with those who were handed over.
     pub(super) fn take_arrivals(&mut self) -> io::Result<()> {
         while let Some(newcomer) = self.seat.role.next_arrival() {
-            self.seat_client(newcomer)?;
-            if self.phase != Phase::Serving {
-                let mut keys = Vec::new();
-                self.connections.keys(&mut keys);
-                keys.into_iter().try_for_each(|key| self.take_leave(key))?;
+            // Once stopping, the socket closes again as it is dropped.
+            if self.phase == Phase::Serving {
+                self.seat_client(newcomer)?;
             }
         }
         Ok(())
@@ -355,9 +353,7 @@ impl Server<'_> {
         assert!(connection.awaits_survey);
         connection.awaits_survey = false;
         self.front.survey = Some(survey);
-        self.serve(key, false)?;
-        self.front.survey = None;
-        Ok(())
+        self.serve(key, false)
     }
 
     /// What this loop knows.

@@ -38,11 +38,10 @@ pub(super) use remote::Remote;
 
 use super::desk::FRAMES_RESERVED;
 use super::write_gate::{MERGES_ACTIVE_MAX, Merge};
-use crate::mailbox::Mailbox;
-use array::request::{Controlled, Reply, Request, RequestOp};
+use crate::exchange::exchange;
+use array::request::{Controlled, Request, RequestOp};
 use base::frame::{Frame, FramePool};
 use std::io;
-use std::sync::Arc;
 
 /// Ratio of frames to those for merges: one in so many, up to as many as can be used.
 const FRAMES_PER_MERGE: usize = 16;
@@ -78,9 +77,6 @@ impl Ask {
     }
 }
 
-/// An ask, and the number of the [`Remote`] it comes from.
-type AskFrom = (usize, Ask);
-
 /// The two sides of a bridge: the engine's, and those of `remotes_count` other loops. `None` when
 /// the volume has too few frames to share.
 pub(super) fn build(
@@ -94,13 +90,8 @@ pub(super) fn build(
         return Ok(None);
     }
     let blocks = volume.blocks();
-    let asks: Arc<Mailbox<AskFrom>> = Arc::new(Mailbox::new()?);
-    let mut hub = Hub::new(volume, merges_max, share, Arc::clone(&asks));
-    let mut remotes = Vec::new();
-    for number in 0..remotes_count {
-        let replies: Arc<Mailbox<Reply>> = Arc::new(Mailbox::new()?);
-        hub.connect(Arc::clone(&replies));
-        remotes.push(Remote::new(number, blocks, FramePool::new(share), (Arc::clone(&asks), replies)));
-    }
-    Ok(Some((hub, remotes)))
+    let (exchange, callers) = exchange(remotes_count)?;
+    let hub = Hub::new(volume, merges_max, share, exchange);
+    let remote = |caller| Remote::new(blocks, FramePool::new(share), caller);
+    Ok(Some((hub, callers.into_iter().map(remote).collect())))
 }

@@ -12,33 +12,13 @@ mod memory_cache;
 const NOW: Instant = Instant(0);
 const WALL: WallMillis = WallMillis(1_700_000_000_000);
 
-struct Served(MemoryCache);
-
-impl Cache for Served {
-    fn submit(&mut self, now: Instant, wall: WallMillis, request: Request) {
-        self.0.submit(now, wall, request);
-    }
-
-    fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
-        self.0.turn(now, wall, replies)
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn objects(&self, namespace: Namespace) -> u64 {
-        self.0.objects(namespace)
-    }
-}
-
-impl Backend for Served {
+impl Backend for MemoryCache {
     fn facts(&self) -> CacheFacts {
         CacheFacts { objects_expired: 7, ..CacheFacts::default() }
     }
 }
 
-impl ServedCache for Served {
+impl ServedCache for MemoryCache {
     fn control(&mut self, _: Instant, line: &str) -> String {
         line.to_owned()
     }
@@ -83,7 +63,7 @@ fn value(replies: &[Reply], id: u64) -> Option<Vec<u8>> {
 
 #[test]
 fn replies_go_to_the_front_that_asked_under_its_own_name() {
-    let mut cache = Served(MemoryCache::new(1));
+    let mut cache = MemoryCache::new(1);
     let (mut hub, mut remotes) = build(&mut cache, 2).unwrap();
     store(&mut remotes[0], 5, b"a", b"of the first");
     store(&mut remotes[1], 5, b"b", b"of the second");
@@ -101,7 +81,7 @@ fn replies_go_to_the_front_that_asked_under_its_own_name() {
 
 #[test]
 fn what_others_ask_waits_while_one_excludes_them() {
-    let mut cache = Served(MemoryCache::new(1));
+    let mut cache = MemoryCache::new(1);
     let (mut hub, mut remotes) = build(&mut cache, 3).unwrap();
     remotes[0].exclude_others(true);
     read(&mut remotes[0], 1, b"k");
@@ -129,7 +109,7 @@ fn what_others_ask_waits_while_one_excludes_them() {
 
 #[test]
 fn a_thread_may_sleep_only_with_nothing_to_take_and_nothing_to_send() {
-    let mut cache = Served(MemoryCache::new(1));
+    let mut cache = MemoryCache::new(1);
     let (mut hub, mut remotes) = build(&mut cache, 1).unwrap();
     let remote = &mut remotes[0];
     assert!(hub.may_sleep() && remote.may_sleep());

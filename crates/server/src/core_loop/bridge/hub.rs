@@ -17,15 +17,14 @@
 
 use super::super::backend::Backend;
 use super::super::write_gate::{Gated, Merge};
-use super::{Ask, AskFrom};
-use crate::mailbox::Mailbox;
+use super::Ask;
+use crate::exchange::Exchange;
 use crate::slab::Slab;
 use array::request::{Controlled, Reply, Request, RequestId, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// Origin of an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +43,17 @@ struct Visitor {
     frames_count: usize,
 }
 
-/// The way back to a remote.
-#[derive(Debug)]
-struct Line {
-    mailbox: Arc<Mailbox<Reply>>,
-    /// Replies of this turn.
-    outgoing: Vec<Reply>,
-}
-
 /// See the module.
 pub(crate) struct Hub<'v> {
     gated: Gated<'v>,
-    asks: Arc<Mailbox<AskFrom>>,
-    lines: Vec<Line>,
+    exchange: Exchange<Ask, Reply>,
     /// The volume has ended, and every line is closed.
     has_ended: bool,
     /// The first core's share of frames.
     pool: FramePool,
     visitors: Slab<Visitor>,
     /// Empty, with capacity.
-    asks_taken: Vec<AskFrom>,
+    asks_taken: Vec<(usize, Ask)>,
     replies: Vec<Reply>,
 }
 
@@ -72,12 +62,11 @@ impl<'v> Hub<'v> {
         volume: &'v mut dyn Controlled,
         merges_max: usize,
         share: usize,
-        asks: Arc<Mailbox<AskFrom>>,
+        exchange: Exchange<Ask, Reply>,
     ) -> Hub<'v> {
         Hub {
             gated: Gated::new(volume, merges_max),
-            asks,
-            lines: Vec::new(),
+            exchange,
             has_ended: false,
             pool: FramePool::new(share),
             visitors: Slab::new(),
@@ -86,14 +75,9 @@ impl<'v> Hub<'v> {
         }
     }
 
-    /// Adds the way back to the next remote.
-    pub(super) fn connect(&mut self, mailbox: Arc<Mailbox<Reply>>) {
-        self.lines.push(Line { mailbox, outgoing: Vec::new() });
-    }
-
     /// Becomes readable when other cores ask something of a thread that sleeps.
     pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
-        self.asks.bell()
+        self.exchange.bell()
     }
 
     fn let_in(&mut self, now: Instant, origin: Origin, ask: Ask) {
@@ -152,7 +136,7 @@ impl Volume for Hub<'_> {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         let mut asks = std::mem::take(&mut self.asks_taken);
-        self.asks.collect(&mut asks);
+        self.exchange.collect(&mut asks);
         for (number, ask) in asks.drain(..) {
             self.let_in(now, Origin::Remote(number), ask);
         }
@@ -162,17 +146,15 @@ impl Volume for Hub<'_> {
         for reply in all.drain(..) {
             match self.let_out(reply) {
                 (Origin::Here, reply) => replies.push(reply),
-                (Origin::Remote(number), reply) => self.lines[number].outgoing.push(reply),
+                (Origin::Remote(number), reply) => self.exchange.reply(number, reply),
             }
         }
         self.replies = all;
         if self.gated.has_ended() {
             self.has_ended = true;
-            self.lines.iter().for_each(|line| line.mailbox.close());
+            self.exchange.close();
         }
-        for line in self.lines.iter_mut().filter(|line| !line.outgoing.is_empty()) {
-            line.mailbox.post(&mut line.outgoing);
-        }
+        self.exchange.send();
         is_busy
     }
 
@@ -201,6 +183,6 @@ impl Backend for Hub<'_> {
 
     fn may_sleep(&mut self) -> bool {
         let has_news = self.gated.has_ended() && !self.has_ended;
-        !has_news && self.asks.may_sleep()
+        !has_news && self.exchange.may_sleep()
     }
 }

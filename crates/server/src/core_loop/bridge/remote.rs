@@ -1,47 +1,36 @@
-//! Another core's side of the bridge: looks like the volume, and is a pair of mailboxes.
+//! Another core's side of the bridge: looks like the volume, and is a caller of the exchange.
 
 use super::super::backend::Backend;
 use super::super::write_gate::Merge;
-use super::{Ask, AskFrom};
-use crate::mailbox::Mailbox;
+use super::Ask;
+use crate::exchange::Caller;
 use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    number: usize,
     blocks: u64,
     pool: FramePool,
-    asks: Arc<Mailbox<AskFrom>>,
-    replies: Arc<Mailbox<Reply>>,
-    /// Asked since the last turn.
-    outgoing: Vec<AskFrom>,
+    caller: Caller<Ask, Reply>,
 }
 
 impl Remote {
-    pub(super) fn new(
-        number: usize,
-        blocks: u64,
-        pool: FramePool,
-        (asks, replies): (Arc<Mailbox<AskFrom>>, Arc<Mailbox<Reply>>),
-    ) -> Remote {
-        Remote { number, blocks, pool, asks, replies, outgoing: Vec::new() }
+    pub(super) fn new(blocks: u64, pool: FramePool, caller: Caller<Ask, Reply>) -> Remote {
+        Remote { blocks, pool, caller }
     }
 
     /// Becomes readable when replies have come for a thread that sleeps.
     pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
-        self.replies.bell()
+        self.caller.bell()
     }
 
     /// Returns a function that makes the other side look around.
     pub(crate) fn waker(&self) -> impl Fn() + use<> {
-        let asks = Arc::clone(&self.asks);
-        move || asks.ring()
+        self.caller.waker()
     }
 }
 
@@ -59,14 +48,11 @@ impl Volume for Remote {
     }
 
     fn submit(&mut self, _now: Instant, request: Request) {
-        self.outgoing.push((self.number, Ask::new(request, &mut self.pool)));
+        self.caller.ask(Ask::new(request, &mut self.pool));
     }
 
     fn turn(&mut self, _now: Instant, replies: &mut Vec<Reply>) -> bool {
-        if !self.outgoing.is_empty() {
-            self.asks.post(&mut self.outgoing);
-        }
-        self.replies.collect(replies);
+        self.caller.turn(replies);
         false
     }
 
@@ -75,7 +61,7 @@ impl Volume for Remote {
     }
 
     fn has_ended(&self) -> bool {
-        self.replies.is_closed()
+        self.caller.is_closed()
     }
 }
 
@@ -85,10 +71,10 @@ impl Backend for Remote {
     }
 
     fn merge(&mut self, _now: Instant, merge: Merge) {
-        self.outgoing.push((self.number, Ask::Merge(merge)));
+        self.caller.ask(Ask::Merge(merge));
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.outgoing.is_empty() && self.replies.may_sleep()
+        self.caller.may_sleep()
     }
 }

@@ -3,9 +3,10 @@
 use super::super::backend::Backend;
 use super::super::memory_volume::{MemoryVolume, Options, Shared};
 use super::*;
-use array::request::{Outcome, RequestId, Volume};
+use array::request::{Outcome, Reply, RequestId, Volume};
 use base::time::{Instant, Nanos};
 use base::units::Lba;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 const NOW: Instant = Instant(0);
