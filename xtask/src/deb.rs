@@ -38,6 +38,7 @@ fn build(folder: &Path, target_dir: &Path, revision: &str) -> Result<PathBuf> {
     if !installed.lines().any(|line| line == TARGET) {
         run_program(Command::new("rustup").args(["target", "add", TARGET]))?;
     }
+    install(&["musl-tools"], &["musl-gcc"])?;
     let program = build_program(target_dir)?;
     write_words(&program, &root().join("target/deb"))?;
     let packer = packer()?;

@@ -109,7 +109,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "deb",
         line: "the Debian package, target/deb/zoneweave_*.deb, from a static program",
-        help: "Builds for x86_64-unknown-linux-musl (rustup adds it), writes the manual and completions, and packs with cargo-deb, which is \
+        help: "Builds for x86_64-unknown-linux-musl (rustup adds it, and apt-get its C compiler), writes the manual and completions, and packs with cargo-deb, which is \
                built into target/tools once.\n--verify: the same bytes when built again elsewhere, lintian, systemd-analyze, and a fresh \
                Debian in which it is installed, upgraded and purged\nwhile an array stays as it was. As root on Debian; four minutes on 2 cores after the first build.",
         run: Run::With("--verify", deb::run),
