@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 /// Records of a page, one after the other: bytes as they lie there, and then the page from its end.
 fn seeds() {
     let object = |value: &[u8], flags, expires| Object {
-        value: value.to_vec(),
+        value: value.into(),
         flags,
         marks: Marks::default(),
         expires,
@@ -44,11 +44,11 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
             continue;
         }
         let (front, value) = head.split(bytes);
-        let Some(object) = head.object(front, value.to_vec()) else { continue };
+        let Some(object) = head.object(front, value.into()) else { continue };
         let anew = record::encode(&key, &object);
         let again = RecordHead::parse(&anew).expect("a record of ours");
         let (front, value) = again.split(&anew);
-        assert_eq!(again.object(front, value.to_vec()), Some(object));
+        assert_eq!(again.object(front, value.into()), Some(object));
         assert!(again.is_of(&anew, &key));
     }
 });

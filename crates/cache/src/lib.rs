@@ -18,6 +18,7 @@ pub mod shard;
 pub mod share;
 pub mod shared;
 pub mod status;
+pub mod value;
 pub mod volume;
 
 pub use config::{CacheConfig, MemoryShort, Options};

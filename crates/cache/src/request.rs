@@ -2,6 +2,7 @@
 //!
 //! Operations on one key happen one after the other, in the order in which they were submitted.
 
+use crate::value::Value;
 use base::time::Instant;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
@@ -73,7 +74,7 @@ impl Marks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The bytes.
-    pub value: Vec<u8>,
+    pub value: Value,
     /// Flags of the client, kept as they are.
     pub flags: u32,
     /// Marks of the protocol, kept with this version of the object.

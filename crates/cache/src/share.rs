@@ -283,7 +283,7 @@ mod tests {
     fn lives_end_with_their_namespace() {
         let shares = Shares::new(&[Share { ttl_max: Some(100), ..share(1, 0) }]).expect("one");
         let object = |expires: Option<u64>| Object {
-            value: Vec::new(),
+            value: Vec::new().into(),
             flags: 0,
             marks: crate::request::Marks::default(),
             expires: expires.map(WallMillis),

@@ -190,6 +190,7 @@ impl<T: Copy> Ring<T> {
         mut transfer: Box<Transfer>,
         token: T,
     ) -> io::Result<OperationId> {
+        assert!(!transfer.has_values(), "others read values: nothing is received into them");
         let message = self.message(&mut transfer);
         let id = self.reserve(socket, token, Work::Receive(Box::into_raw(transfer), message));
         let fd = types::Fd(socket.as_raw_fd());
@@ -344,8 +345,8 @@ impl Message {
         assert!(count > 0, "an operation on no bytes would look like the end of the stream");
         for index in 0..count {
             let piece: Piece = transfer.pieces_left()[index];
-            let slice = transfer.slice_mut(piece);
-            self.iovecs.push(libc::iovec { iov_base: slice.as_mut_ptr().cast(), iov_len: slice.len() });
+            let (memory, bytes) = transfer.memory_of(piece);
+            self.iovecs.push(libc::iovec { iov_base: memory.cast(), iov_len: bytes });
         }
         self.header.msg_iov = self.iovecs.as_mut_ptr();
         self.header.msg_iovlen = count.try_into().expect("at most IOVECS_MAX");

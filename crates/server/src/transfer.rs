@@ -11,6 +11,7 @@
 
 use base::frame::{Frame, FramePool};
 use base::units::BLOCK_BYTES;
+use cache::value::Value;
 
 /// A run of bytes within a transfer's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,8 @@ pub struct Transfer {
     pub bytes: Vec<u8>,
     /// Blocks of data.
     pub frames: Vec<Frame>,
-    /// Values of a cache, sent from where they are.
-    pub values: Vec<Vec<u8>>,
+    /// Values of a cache, sent from where they are. Others read them too: nothing is received into them.
+    values: Vec<Value>,
     pieces: Vec<Piece>,
     pieces_done: usize,
 }
@@ -101,8 +102,8 @@ impl Transfer {
         self.frames.push(frame);
     }
 
-    /// Appends a value, which moves in.
-    pub fn push_value(&mut self, value: Vec<u8>) {
+    /// Appends a value to send.
+    pub fn push_value(&mut self, value: Value) {
         assert!(!value.is_empty());
         self.pieces.push(Piece::Value { index: self.values.len(), from: 0, to: value.len() });
         self.values.push(value);
@@ -143,13 +144,23 @@ impl Transfer {
         }
     }
 
-    /// The memory of a piece.
-    pub(crate) fn slice_mut(&mut self, piece: Piece) -> &mut [u8] {
-        match piece {
+    /// True when there is something that may only be sent.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// Where a piece begins, and its bytes. What a value holds must not be written.
+    pub(crate) fn memory_of(&mut self, piece: Piece) -> (*mut u8, usize) {
+        let slice = match piece {
             Piece::Bytes { from, to } => &mut self.bytes[from..to],
             Piece::Frame { index, from, to } => &mut self.frames[index].data[from..to],
-            Piece::Value { index, from, to } => &mut self.values[index][from..to],
-        }
+            Piece::Value { index, from, to } => {
+                let slice = &self.values[index][from..to];
+                return (slice.as_ptr().cast_mut(), slice.len());
+            }
+        };
+        (slice.as_mut_ptr(), slice.len())
     }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::hash::FullKey;
 use crate::request::{Marks, Namespace, Object, WallMillis};
+use crate::value::Value;
 use base::bytes::{put, u32_at};
 use base::checksum::crc32c_of_pieces;
 
@@ -119,7 +120,7 @@ impl RecordHead {
     /// # Panics
     /// When they are not as long as the record says.
     #[must_use]
-    pub fn object(&self, front: &[u8], value: Vec<u8>) -> Option<Object> {
+    pub fn object(&self, front: &[u8], value: Value) -> Option<Object> {
         assert!(front.len() == self.head_bytes + self.key_bytes && value.len() == self.value_bytes);
         let crc_at = self.head_bytes - 4;
         if u32_at(front, crc_at) != self.crc || checksum(front, crc_at, &value) != self.crc {

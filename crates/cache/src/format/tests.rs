@@ -115,7 +115,7 @@ fn the_format_does_not_change_unnoticed() {
     found.push(crc32c(&frame.oob));
     for marks in [Marks::default(), Marks::stale(5, true)] {
         let object =
-            Object { value: b"value".to_vec(), flags: 300, marks, expires: Some(WallMillis(1 << 33)) };
+            Object { value: b"value"[..].into(), flags: 300, marks, expires: Some(WallMillis(1 << 33)) };
         let bytes = record::encode(&FullKey::new(Namespace(2), b"key"), &object);
         found.push(crc32c(&bytes));
     }
@@ -229,7 +229,7 @@ fn round_trip(objects: &[(FullKey, Object)]) {
                 next += 1;
                 value.extend_from_slice(PageView::parse(&pages[next]).expect("a page").lead());
             }
-            found.push((key, head.object(front, value).expect("a whole record")));
+            found.push((key, head.object(front, value.into()).expect("a whole record")));
         }
     }
     let expected: Vec<_> = objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
@@ -238,7 +238,7 @@ fn round_trip(objects: &[(FullKey, Object)]) {
 
 #[test]
 fn small_records_share_pages_and_take_seven_bytes_beyond_key_and_value() {
-    let object = Object { value: vec![1; 100], flags: 0, marks: Marks::default(), expires: None };
+    let object = Object { value: vec![1; 100].into(), flags: 0, marks: Marks::default(), expires: None };
     let (bytes, _) = record::sizes(&FullKey::new(Namespace(0), &[b'k'; 32]), &object);
     assert_eq!(bytes, 32 + 100 + 7);
     let mut packer = Packer::new(1);
@@ -261,7 +261,7 @@ proptest! {
             let expires = expires.then_some(WallMillis(u64::from(flags) << 8));
             // Half of them are not marked.
             let marks = Marks::from_bits(if flags % 2 == 0 { flags } else { 0 });
-            (FullKey::new(Namespace(1), &key), Object { value, flags: flags >> 9, marks, expires })
+            (FullKey::new(Namespace(1), &key), Object { value: value.into(), flags: flags >> 9, marks, expires })
         }).collect();
         round_trip(&objects);
     }
@@ -289,7 +289,7 @@ proptest! {
                         let _ = head.key(start);
                         if head.record_bytes() <= start.len() {
                             let (front, value) = head.split(start);
-                            let _ = head.object(front, value.to_vec());
+                            let _ = head.object(front, value.into());
                         }
                     }
                 }

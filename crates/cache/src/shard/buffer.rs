@@ -4,6 +4,7 @@ use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::PageNumber;
 use crate::policy::Stream;
 use crate::request::{Namespace, Object};
+use crate::value::heap_bytes;
 use base::chains::Chains;
 use base::frame::Frame;
 use base::slab::Slab;
@@ -109,7 +110,7 @@ const RECORD_BYTES: usize = size_of::<Option<Record>>()
 
 /// Bytes of memory that a record takes.
 pub fn weight(key_bytes: usize, value_bytes: usize) -> usize {
-    RECORD_BYTES + key_bytes + value_bytes
+    RECORD_BYTES + key_bytes + heap_bytes(value_bytes)
 }
 
 impl Record {

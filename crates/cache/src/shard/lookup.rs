@@ -215,7 +215,7 @@ impl Shard {
         match partial.value.len().cmp(&partial.head.value_bytes) {
             Ordering::Less => Verdict::GoesOn(partial),
             Ordering::Equal => {
-                let object = partial.head.object(&partial.front, partial.value);
+                let object = partial.head.object(&partial.front, partial.value.into());
                 object.map_or(Verdict::Damaged, Verdict::Found)
             }
             Ordering::Greater => Verdict::Damaged,
@@ -238,6 +238,6 @@ impl Shard {
             let (front, value) = (front.to_vec(), value.to_vec());
             return Verdict::GoesOn(Partial { head, front, value, origin: sequence, pages: 1 });
         }
-        head.object(front, value.to_vec()).map_or(Verdict::Damaged, Verdict::Found)
+        head.object(front, value.into()).map_or(Verdict::Damaged, Verdict::Found)
     }
 }

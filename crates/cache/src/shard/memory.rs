@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = size_of::<Entry>() + 3 * 16;
 /// Bytes of a slot of the slab and of the chains: it stays when its entry goes.
 const SLOT_BYTES: usize = size_of::<Option<Box<Entry>>>() + size_of::<u32>() + Chains::SLOT_BYTES;
 // ADR 43 tells it.
-const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 192);
+const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 184);
 
 /// A copy of an object, and where the object lies.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Copied {
 
 impl Copied {
     fn weight(&self) -> u64 {
-        (ENTRY_BYTES + self.key.bytes().len() + self.object.value.len()) as u64
+        (ENTRY_BYTES + self.key.bytes().len() + self.object.value.heap_bytes()) as u64
     }
 }
 

@@ -10,6 +10,7 @@ use crate::format::journal::HIDES_NOTHING;
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
+use crate::value::SHARED_BYTES_MIN;
 use base::pieces::PieceSet;
 use base::time::Instant;
 
@@ -140,7 +141,8 @@ impl Shard {
             self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(u32::MAX);
         let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
         let room = usize::try_from(self.options.stored_bytes_full()).unwrap_or(usize::MAX);
-        let room = room.saturating_sub(weight(KEY_BYTES_MAX + 1, 0));
+        let beside_value = weight(KEY_BYTES_MAX + 1, SHARED_BYTES_MIN) - SHARED_BYTES_MIN;
+        let room = room.saturating_sub(beside_value);
         self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64)).min(room)
     }
 

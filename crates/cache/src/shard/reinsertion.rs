@@ -287,7 +287,7 @@ impl Shard {
             collection.partial = Some(Partial { head, key, front, value, page, origin, next });
             return;
         }
-        let Some(object) = head.object(&front, value) else { return };
+        let Some(object) = head.object(&front, value.into()) else { return };
         let size = key.plain().len() + object.value.len();
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let birth = own.zones[collection.zone.index()].birth;

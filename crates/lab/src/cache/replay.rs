@@ -160,7 +160,7 @@ fn change_of(ask: &Ask, bytes_max: u32) -> Op {
         return Op::Remove { key };
     }
     let value = vec![u8::try_from(ask.key & 0xFF).expect("a byte"); value_bytes(ask)];
-    Op::Set { key, object: Object { value, flags: 0, marks: Marks::default(), expires: None } }
+    Op::Set { key, object: Object { value: value.into(), flags: 0, marks: Marks::default(), expires: None } }
 }
 
 struct Player {

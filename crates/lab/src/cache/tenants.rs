@@ -131,7 +131,7 @@ impl Setting {
             self.loud_footprint.map(|footprint| Popularity::new(loud_keys(footprint).max(DEPTH), self.skew));
         let mut random = Random::from_seed(self.seed ^ 0x7e4a_c11e);
         let object = || Object {
-            value: vec![b'.'; self.value_bytes as usize],
+            value: vec![b'.'; self.value_bytes as usize].into(),
             flags: 0,
             marks: Marks::default(),
             expires: None,

@@ -244,7 +244,7 @@ impl Client {
             None => between(&mut random, bounds[class], bounds[class + 1]),
         });
         let expires = lives.map(|lives| WallMillis((self.wall + lives) as u64));
-        Object { value: vec![b'.'; value_bytes], flags: 0, marks: Marks::default(), expires }
+        Object { value: vec![b'.'; value_bytes].into(), flags: 0, marks: Marks::default(), expires }
     }
 }
 

@@ -4,6 +4,7 @@ use super::numbers::{end, unsigned};
 use super::request::{Meta, Mode, Store};
 use super::said::{Said, found};
 use cache::request::{Change, Decide, Marks, Object, Op, Outcome, WallMillis};
+use cache::value::Value;
 use std::sync::{Arc, OnceLock};
 
 /// What an outcome comes to.
@@ -128,7 +129,7 @@ pub(super) fn store(store: Store, value: &[u8], number: u32, now: WallMillis) ->
         });
         let bytes = bytes + key.len();
         return (
-            Op::Set { key, object: Object { value, flags, marks: Marks::default(), expires } },
+            Op::Set { key, object: Object { value: value.into(), flags, marks: Marks::default(), expires } },
             form,
             bytes,
         );
@@ -142,18 +143,18 @@ pub(super) fn store(store: Store, value: &[u8], number: u32, now: WallMillis) ->
             // What was made from an older version is stored as stale, and ends when that which is there would.
             (Mode::Set, Some(before)) if is_stale_welcome && cas.is_some_and(|cas| cas != before.token()) => {
                 let marks = Marks::stale(number, before.marks.is_won());
-                Object { value, flags, marks, expires: before.expires }
+                Object { value: value.into(), flags, marks, expires: before.expires }
             }
             (_, Some(before)) if cas.is_some_and(|cas| cas != before.token()) => return keep("EXISTS"),
             (Mode::Append, Some(before)) => {
-                let value = [&before.value[..], &value].concat();
+                let value = [&before.value[..], &value].concat().into();
                 Object { value, flags: before.flags, marks: Marks::default(), expires: before.expires }
             }
             (Mode::Prepend, Some(before)) => {
-                let value = [&value[..], &before.value].concat();
+                let value = [&value[..], &before.value].concat().into();
                 Object { value, flags: before.flags, marks: Marks::default(), expires: before.expires }
             }
-            _ => Object { value, flags, marks: Marks::default(), expires },
+            _ => Object { value: value.into(), flags, marks: Marks::default(), expires },
         };
         let said = words.say("STORED", Some((&object, wall)));
         (Change::Store(object), said)
@@ -175,7 +176,7 @@ pub(super) fn too_large(store: Store) -> Asked {
 fn sum(object: &Object, delta: u64, is_less: bool) -> Option<(u64, Object)> {
     let value = unsigned(&object.value).filter(|_| object.value.len() <= 20)?;
     let sum = if is_less { value.saturating_sub(delta) } else { value.wrapping_add(delta) };
-    Some((sum, Object { value: sum.to_string().into_bytes(), ..object.clone() }))
+    Some((sum, Object { value: sum.to_string().into_bytes().into(), ..object.clone() }))
 }
 
 /// incr and decr.
@@ -240,7 +241,7 @@ fn meta_get_changing(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
             (Some(before), _) => before,
             (None, Some(expiry)) => {
                 let marks = Marks::placeholder(number);
-                let object = Object { value: Vec::new(), flags: 0, marks, expires: end(expiry, wall) };
+                let object = Object { value: Value::default(), flags: 0, marks, expires: end(expiry, wall) };
                 let said = Said::meta(&meta, object.clone(), wall).with_marks(marks, true);
                 return (Change::Store(Object { marks: marks.won(), ..object }), said);
             }
@@ -284,7 +285,7 @@ pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
         let object = match (before, meta.makes) {
             (None, None) => return (Change::Keep, Said::code(&meta, "NF", None)),
             (None, Some(expiry)) => {
-                let value = meta.initial.to_string().into_bytes();
+                let value = meta.initial.to_string().into_bytes().into();
                 Object { value, flags: 0, marks: Marks::default(), expires: end(expiry, wall) }
             }
             (Some(before), _) if meta.cas.is_some_and(|cas| cas != before.token()) => {

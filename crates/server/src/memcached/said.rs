@@ -4,12 +4,13 @@ use super::numbers::left;
 use super::request::Meta;
 use crate::resp::answer::Output;
 use cache::request::{Marks, Object, Outcome, Refusal, WallMillis};
+use cache::value::Value;
 
 /// An answer: a head, and perhaps a value with the end of its line.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub head: Vec<u8>,
-    pub value: Option<Vec<u8>>,
+    pub value: Option<Value>,
 }
 
 impl Said {
@@ -81,7 +82,7 @@ impl Said {
 
     /// Memory that it takes beside itself, in bytes.
     pub fn bytes_held(&self) -> usize {
-        self.head.capacity() + self.value.as_ref().map_or(0, Vec::capacity)
+        self.head.capacity() + self.value.as_ref().map_or(0, Value::heap_bytes)
     }
 
     pub fn write(self, out: &mut Output) {

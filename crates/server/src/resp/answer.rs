@@ -4,6 +4,7 @@
 //! a set as an array, text as a bulk string.
 
 use super::numbers::push_integer;
+use cache::value::Value;
 use std::borrow::Cow;
 
 /// Values from this size on are sent from where they are, not copied.
@@ -31,7 +32,7 @@ pub enum Answer {
     /// An integer.
     Integer(i64),
     /// A string of any bytes.
-    Bulk(Vec<u8>),
+    Bulk(Value),
     /// Text for people.
     Text(String),
     /// No string.
@@ -61,14 +62,14 @@ impl Answer {
     /// A string.
     #[must_use]
     pub fn bulk(text: impl AsRef<[u8]>) -> Answer {
-        Answer::Bulk(text.as_ref().to_vec())
+        Answer::Bulk(text.as_ref().into())
     }
 
     /// Memory that the answer takes beside itself, in bytes.
     #[must_use]
     pub fn bytes_held(&self) -> usize {
         match self {
-            Answer::Bulk(value) => value.capacity(),
+            Answer::Bulk(value) => value.heap_bytes(),
             Answer::Text(text) | Answer::Line(text) => text.capacity(),
             Answer::Error(Cow::Owned(text)) => text.capacity(),
             Answer::Array(answers) | Answer::Set(answers) => {
@@ -92,7 +93,7 @@ impl Answer {
             Answer::Integer(value) => out.number(b':', value),
             Answer::Bulk(value) => out.bulk(value),
             Answer::Text(text) if is_three => out.verbatim(&text),
-            Answer::Text(text) => out.bulk(text.into_bytes()),
+            Answer::Text(text) => out.bulk(text.into_bytes().into()),
             Answer::Null | Answer::NullArray if is_three => out.line(b'_', b""),
             Answer::Null => out.line(b'$', b"-1"),
             Answer::NullArray => out.line(b'*', b"-1"),
@@ -119,7 +120,7 @@ impl Answer {
 pub struct Output {
     bytes: Vec<u8>,
     /// Values, and how many of `bytes` come before each.
-    values: Vec<(usize, Vec<u8>)>,
+    values: Vec<(usize, Value)>,
     values_bytes: usize,
 }
 
@@ -144,7 +145,7 @@ impl Output {
 
     /// Takes everything: bytes, and values with the count of bytes that come before each.
     #[must_use]
-    pub fn take(&mut self, empty: Vec<u8>) -> (Vec<u8>, Vec<(usize, Vec<u8>)>) {
+    pub fn take(&mut self, empty: Vec<u8>) -> (Vec<u8>, Vec<(usize, Value)>) {
         assert!(empty.is_empty());
         self.values_bytes = 0;
         (std::mem::replace(&mut self.bytes, empty), std::mem::take(&mut self.values))
@@ -175,7 +176,7 @@ impl Output {
     }
 
     /// A value: a large one is not copied.
-    pub fn value(&mut self, value: Vec<u8>) {
+    pub fn value(&mut self, value: Value) {
         if value.len() < COPIED_BYTES_MAX {
             self.bytes.extend_from_slice(&value);
         } else {
@@ -208,7 +209,7 @@ impl Output {
         self.number(kind, i64::try_from(count).expect("memory has less than 2^63 bytes"));
     }
 
-    fn bulk(&mut self, value: Vec<u8>) {
+    fn bulk(&mut self, value: Value) {
         self.count(b'$', value.len());
         self.value(value);
         self.bytes.extend_from_slice(b"\r\n");
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn large_values_keep_their_places() {
-        let large = vec![b'v'; COPIED_BYTES_MAX];
+        let large = Value::from(vec![b'v'; COPIED_BYTES_MAX]);
         let mut out = Output::default();
         let answers = [Answer::Bulk(large.clone()), Answer::OK, Answer::Bulk(large.clone())];
         Answer::Array(answers.to_vec()).write(Protocol::Two, &mut out);

@@ -296,5 +296,5 @@ fn refused(refusal: Refusal) -> Answer {
 
 /// An object without flags that does not expire.
 pub(super) fn plain(value: Vec<u8>) -> Object {
-    Object { value, flags: 0, marks: Marks::default(), expires: None }
+    Object { value: value.into(), flags: 0, marks: Marks::default(), expires: None }
 }

@@ -123,7 +123,7 @@ impl World {
             1 => Marks::placeholder(number).won(),
             _ => Marks::default(),
         };
-        let object = Object { value, flags, marks, expires: self.expires(expiry) };
+        let object = Object { value: value.into(), flags, marks, expires: self.expires(expiry) };
         self.oracle.define(key, version, Some(object.clone()));
         let (_, name) = name_of(key);
         self.ask(key, Asked::Set(version), Op::Set { key: name, object })
@@ -457,21 +457,21 @@ fn verdict(
         Change::Keep => Verdict::Keep,
         Change::Remove => Verdict::Remove,
         Change::StoreIf { exists } if before.is_some() == exists => {
-            Verdict::Store(Object { value, flags: 0, marks: Marks::default(), expires: None })
+            Verdict::Store(Object { value: value.into(), flags: 0, marks: Marks::default(), expires: None })
         }
         Change::StoreIf { .. } => Verdict::Keep,
         Change::Count => {
             let mut value = value;
             value.extend_from_slice(format!("#{}", count_of(before) + 1).as_bytes());
-            Verdict::Store(Object { value, flags: 0, marks: Marks::default(), expires: None })
+            Verdict::Store(Object { value: value.into(), flags: 0, marks: Marks::default(), expires: None })
         }
         Change::Expire(_) => match before {
             Some(before) => {
                 // The version's name at the end keeps it apart from the one before.
-                let mut value = before.value.clone();
-                value.truncate(VALUE_MAX - 200);
+                let mut value = before.value[..before.value.len().min(VALUE_MAX - 200)].to_vec();
                 value.extend_from_slice(format!("@{version}").as_bytes());
-                Verdict::Store(Object { value, flags: before.flags, marks: before.marks, expires })
+                let (flags, marks) = (before.flags, before.marks);
+                Verdict::Store(Object { value: value.into(), flags, marks, expires })
             }
             None => Verdict::Keep,
         },

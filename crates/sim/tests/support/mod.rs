@@ -41,5 +41,5 @@ pub fn roomy() -> Options {
 
 /// An object of 500 bytes that never expires.
 pub fn object() -> Object {
-    Object { value: vec![b'.'; 500], flags: 0, marks: Marks::default(), expires: None }
+    Object { value: vec![b'.'; 500].into(), flags: 0, marks: Marks::default(), expires: None }
 }

@@ -5,8 +5,12 @@ use base::random::Random;
 use std::collections::VecDeque;
 
 fn copied(key: u8, bytes: usize) -> Copied {
-    let object =
-        Object { value: vec![key; bytes], flags: 0, marks: crate::request::Marks::default(), expires: None };
+    let object = Object {
+        value: vec![key; bytes].into(),
+        flags: 0,
+        marks: crate::request::Marks::default(),
+        expires: None,
+    };
     // Keys of one parity share an ident.
     let ident = Ident { bucket: u64::from(key % 2), tag: 1 };
     Copied { key: FullKey::new(Namespace(key % 3), &[key]), ident, object, page: PageNumber(9), birth: 1 }

@@ -149,7 +149,7 @@ impl Objects {
 
     pub(super) fn set(self, number: u64) -> Op {
         let value = self.value(number);
-        let object = Object { value, flags: 0, marks: Marks::default(), expires: None };
+        let object = Object { value: value.into(), flags: 0, marks: Marks::default(), expires: None };
         Op::Set { key: self.key(number), object }
     }
 
@@ -157,7 +157,7 @@ impl Objects {
     pub(super) fn is_found(self, number: u64, outcome: &Outcome) -> Result<bool> {
         match outcome {
             Outcome::Found(None) => Ok(false),
-            Outcome::Found(Some(object)) if object.value == self.value(number) => Ok(true),
+            Outcome::Found(Some(object)) if *object.value == *self.value(number) => Ok(true),
             Outcome::Found(Some(_)) => bail!("object {number} was found with another value"),
             _ => bail!("a get was answered with {outcome:?}"),
         }

@@ -31,7 +31,7 @@ impl ServedCache for MemoryCache {
 }
 
 fn store(remote: &mut Remote, id: u64, key: &[u8], value: &[u8]) {
-    let object = Object { value: value.to_vec(), flags: 0, marks: Default::default(), expires: None };
+    let object = Object { value: value.into(), flags: 0, marks: Default::default(), expires: None };
     let op = Op::Set { key: key.to_vec(), object };
     remote.submit(NOW, WALL, Request { id: RequestId(id), namespace: Namespace(0), op });
 }
@@ -58,7 +58,7 @@ fn run(hub: &mut Hub<'_>, remotes: &mut [Remote]) -> Vec<Vec<Reply>> {
 fn value(replies: &[Reply], id: u64) -> Option<Vec<u8>> {
     let reply = replies.iter().find(|reply| reply.id == RequestId(id)).expect("it is answered");
     let Outcome::Found(found) = &reply.outcome else { panic!("{reply:?}") };
-    found.as_ref().map(|object| object.value.clone())
+    found.as_ref().map(|object| object.value.to_vec())
 }
 
 #[test]

@@ -142,13 +142,17 @@ pub(in crate::resp) fn all(keys: Vec<Vec<u8>>, is_whole: bool) -> Answer {
             "more than {KEYS_MAX} keys, or more than memory has room for: use SCAN"
         ));
     }
-    Answer::Array(keys.into_iter().map(Answer::Bulk).collect())
+    bulks(keys)
+}
+
+fn bulks(keys: Vec<Vec<u8>>) -> Answer {
+    Answer::Array(keys.into_iter().map(|key| Answer::Bulk(key.into())).collect())
 }
 
 /// Answer of SCAN.
 pub(in crate::resp) fn part(keys: Vec<Vec<u8>>, next: Option<u64>) -> Answer {
     let cursor = Answer::bulk(next.unwrap_or(0).to_string());
-    Answer::Array(vec![cursor, Answer::Array(keys.into_iter().map(Answer::Bulk).collect())])
+    Answer::Array(vec![cursor, bulks(keys)])
 }
 
 /// Answer of RANDOMKEY.
@@ -156,7 +160,10 @@ pub(in crate::resp) fn any(mut keys: Vec<Vec<u8>>, which: u64) -> Answer {
     let count = keys.len() as u64;
     match count {
         0 => Answer::Null,
-        _ => Answer::Bulk(keys.swap_remove(usize::try_from(which % count).expect("an index of a vector"))),
+        _ => {
+            let which = usize::try_from(which % count).expect("an index of a vector");
+            Answer::Bulk(keys.swap_remove(which).into())
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::resp::numbers::extended::{Extended, Read};
 use crate::resp::numbers::{integer, push_integer};
 use crate::resp::pending::{Form, Tally, length, plain};
 use cache::request::{Change, Object, Op, WallMillis};
+use cache::value::Value;
 
 /// The error for values that would be too large.
 pub(in crate::resp) fn too_large() -> Answer {
@@ -37,20 +38,19 @@ pub(in crate::resp) fn getrange(call: &mut Call<'_>) -> Step {
 
 /// Bytes `first` to `last` of a value, both among them; negative ones count from its end.
 #[must_use]
-pub fn range(mut value: Vec<u8>, first: i64, last: i64) -> Vec<u8> {
+pub fn range(value: Value, first: i64, last: i64) -> Value {
     let count = length(&value);
     let is_backwards = first < 0 && last < 0 && first > last;
     let place = |index: i64| if index < 0 { (count + index.max(-count)).max(0) } else { index };
     let (first, last) = (place(first), place(last).min(count - 1));
     if is_backwards || first > last || count == 0 {
-        return Vec::new();
+        return Value::default();
     }
     let index = |place: i64| usize::try_from(place).expect("a place within the value");
-    value.truncate(index(last) + 1);
-    if first > 0 {
-        value.drain(..index(first));
+    match index(first)..index(last) + 1 {
+        all if all.len() == value.len() => value,
+        part => value[part].into(),
     }
-    value
 }
 
 /// Options of SET and GETEX.
@@ -298,9 +298,8 @@ pub(in crate::resp) fn append(call: &mut Call<'_>) -> Step {
     let tail = call.at(2).to_vec();
     let bytes_max = call.front.settings.object_bytes_max;
     call.update(tail.len(), move |before, _| {
-        let mut object = before.cloned().unwrap_or_else(|| plain(Vec::new()));
-        object.value.extend_from_slice(&tail);
-        stored_if_fits(object, bytes_max)
+        let value = [before.map_or(&[][..], |object| &object.value), &tail].concat();
+        stored_if_fits(with_value(before, value), bytes_max)
     })
 }
 
@@ -327,13 +326,13 @@ pub(in crate::resp) fn setrange(call: &mut Call<'_>) -> Step {
     let end = offset.saturating_add(part.len());
     if u32::try_from(end).is_ok_and(|end| end <= bytes_max) {
         return call.update(end, move |before, _| {
-            let mut object = before.cloned().unwrap_or_else(|| plain(Vec::new()));
-            if object.value.len() < end {
-                object.value.resize(end, 0);
+            let mut value = before.map_or(Vec::new(), |object| object.value.to_vec());
+            if value.len() < end {
+                value.resize(end, 0);
             }
-            object.value[offset..end].copy_from_slice(&part);
-            let count = length(&object.value);
-            (Change::Store(object), Answer::Integer(count))
+            value[offset..end].copy_from_slice(&part);
+            let count = length(&value);
+            (Change::Store(with_value(before, value)), Answer::Integer(count))
         });
     }
     Step::Answer(too_large())
@@ -401,6 +400,6 @@ pub(in crate::resp) fn incrbyfloat(call: &mut Call<'_>) -> Step {
         };
         let Some(sum) = sum else { return (Change::Keep, infinite()) };
         let text = sum.write().into_bytes();
-        (Change::Store(with_value(before, text.clone())), Answer::Bulk(text))
+        (Change::Store(with_value(before, text.clone())), Answer::Bulk(text.into()))
     })
 }
