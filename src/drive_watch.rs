@@ -12,6 +12,7 @@
 //! does not answer: Linux aborts a command after 30 s, as a rule, resets the controller after 60, and then takes its time.
 //! Nor does time in which nobody looked, because the process was stopped or its machine was: drives had none either.
 
+use array::log::blame::Blame;
 use array::log::volume::LogVolume;
 use base::erasure::PieceSet;
 use base::time::{Instant, Nanos};
@@ -95,6 +96,7 @@ struct Said {
     /// Hiccups that are over, and whether another one has begun.
     hiccups: u32,
     is_stalled: bool,
+    is_blamed: bool,
 }
 
 /// Judgement of a drive.
@@ -157,6 +159,7 @@ impl DriveWatch {
             self.note_hiccups(index, &name_of(&path_of, index));
             self.note_header(index, &name_of(&path_of, index));
             self.note_room(index, &name_of(&path_of, index));
+            self.note_blame(index, &name_of(&path_of, index), volume.engine.blamed_for(drive));
         }
         match overdue.is_empty() {
             true => self.host_hangs = false,
@@ -274,6 +277,18 @@ impl DriveWatch {
             (true, false) => log::warn!("{name}: there is room again, writes go on"),
             (true, true) | (false, false) => {}
         }
+    }
+
+    /// Says why the engine goes on without a drive that is not lost to the host.
+    fn note_blame(&mut self, index: usize, name: &Name, blame: Option<Blame>) {
+        let (condition, said) = &mut self.drives[index];
+        let own = blame.filter(|blame| *blame != Blame::Told && condition.loss.is_none());
+        if let Some(blame) = own.filter(|_| !said.is_blamed) {
+            log::error!(
+                "{name}: has failed: {blame}; the array goes on without it: `zoneweave drive replace`"
+            );
+        }
+        said.is_blamed = own.is_some();
     }
 
     /// Compares the drives with each other.

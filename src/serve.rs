@@ -28,6 +28,7 @@ use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use crate::supervisor;
 use anyhow::{Context, Result};
 use array::engine::Engine;
+use array::log::blame::Blame;
 use array::log::config::{CheckpointEvery, Tuning};
 use array::log::policy::adaptive::Policy;
 use array::log::policy::victim::GcPolicy;
@@ -472,6 +473,9 @@ impl ServedArray {
         let mut report = status::report(&self.directory, &self.volume.engine.status(), &total, Some(served));
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, member.index);
+            let blame = self.volume.engine.blamed_for(DriveIndex::at(member.index));
+            let own = blame.filter(|blame| *blame != Blame::Told).map(|blame| blame.to_string());
+            member.problem = member.problem.take().or(own);
             member.hiccups = self.watch.hiccups(member.index);
             let condition = self.volume.condition(now, DriveIndex::at(member.index));
             member.identity_cache = condition.and_then(|condition| condition.identities).map(Into::into);

@@ -268,7 +268,9 @@ fn dying() {
     let mut random = random(7);
     let dir = PathBuf::from("/tmp/array");
     let disks: Vec<String> = (1..=4).map(|index| format!("/dev/nullb{index}")).collect();
-    ask(&["create", text(&dir), "--drives-path", &disks.join(",")]).expect("create");
+    // Half of the disks: a disk fails whose zones the volume and its reserve need, and up to eight of 64 go.
+    let size = ["--size", "288MiB"];
+    ask(&[&["create", text(&dir), "--drives-path", &disks.join(",")], &size[..]].concat()).expect("create");
     let mut oracle = Oracle::new();
     let mut retired = 0;
     for round in 0..4 {

@@ -16,6 +16,7 @@ mod answer;
 mod append;
 pub mod area;
 mod audit;
+pub mod blame;
 pub mod check;
 mod checkpoint;
 mod chunks;
@@ -79,6 +80,7 @@ pub use replace::{ReplaceError, expect_blank};
 
 use crate::engine::{Effects, Engine};
 use crate::fence::OwnRecord;
+use crate::log::blame::Blame;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::request::{Request, RequestOp};
@@ -322,7 +324,7 @@ impl Engine for Shard {
     }
 
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
-        self.core.fail_member(drive.index(), fx);
+        self.core.fail_member(drive.index(), Blame::Told, fx);
         self.route(fx);
     }
 

@@ -5,6 +5,7 @@
 //! follow when one of them turns out to be damaged. What is not whole then is read once more, block by block, if it
 //! is needed: a long read fails for one bad block, and a read may lie once (ADR 11).
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::gc::Collector;
 use crate::log::gc::Move;
@@ -321,7 +322,7 @@ impl Shard {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
+            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
         }
         let Load { segment, row: first, rows, .. } = *self.reader.loads.get(slot);
         let layout = self.core.segments.get(segment).layout;

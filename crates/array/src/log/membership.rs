@@ -1,6 +1,7 @@
 //! Who belongs to the array: failing a member, and telling the superblocks of the others before
 //! anything is acknowledged without it.
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::core::Event;
 use crate::log::segment::Segment;
@@ -45,6 +46,8 @@ pub struct Membership {
     pub stripes_waiting: Vec<u32>,
     /// Zones of each member that were given up since the mount.
     zones_retired: Vec<u32>,
+    /// What members are blamed for that failed since the mount.
+    blames: Vec<Option<Blame>>,
     /// Members whose drives are away for a while. They are members as ever, and what they are asked waits.
     stalled: PieceSet,
     /// Slots of the write area are written but for the same.
@@ -67,6 +70,7 @@ impl Membership {
             records_pending: 0,
             changed_again: false,
             zones_retired: vec![0; code.piece_count()],
+            blames: vec![None; code.piece_count()],
             stalled: PieceSet::default(),
             stripes_waiting: Vec::new(),
             slots_waiting: false,
@@ -140,6 +144,18 @@ impl Membership {
         self.stalled.contains(drive)
     }
 
+    /// What a member is blamed for that failed since the mount.
+    #[must_use]
+    pub fn blamed_for(&self, drive: usize) -> Option<Blame> {
+        self.blames[drive]
+    }
+
+    fn blame(&mut self, drive: usize, blame: Blame) {
+        assert!(self.is_present(drive) && self.blames[drive].is_none(), "a member fails once");
+        self.blames[drive] = Some(blame);
+        self.set_state(drive, MemberState::Failed);
+    }
+
     /// Zones of a member's drive that were given up since the mount, or since the drive came.
     #[must_use]
     pub fn zones_retired(&self, drive: usize) -> u32 {
@@ -182,6 +198,7 @@ impl Membership {
         assert!(self.rebuilding().is_none(), "one member is rebuilt at a time");
         self.record.members[drive].uuid = uuid;
         self.zones_retired[drive] = 0;
+        self.blames[drive] = None;
         self.set_state(drive, MemberState::Rebuilding);
         self.record.rebuild_from = rebuild_from;
         self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };
@@ -235,7 +252,7 @@ impl Core {
     ///
     /// When more members fail than the array can lose, nothing is recorded: the drives may come
     /// back, and what they hold is still the newest there is.
-    pub(super) fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
+    pub(super) fn fail_member(&mut self, drive: usize, blame: Blame, fx: &mut Effects) {
         if !self.membership.is_present(drive) {
             return;
         }
@@ -244,7 +261,7 @@ impl Core {
             self.membership.record.rebuild_from = 0;
         }
         self.membership.has_lost_since_mount = true;
-        self.membership.set_state(drive, MemberState::Failed);
+        self.membership.blame(drive, blame);
         assert!(self.membership.rebuilding() != Some(drive), "a member that failed is not being rebuilt");
         if !self.membership.is_broken() {
             self.record_change(fx);
@@ -256,7 +273,8 @@ impl Core {
     pub(super) fn on_superblock(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
         self.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            let blame = Blame::Answer { what: "the write of a superblock", status: completion.status };
+            self.fail_member(drive, blame, fx);
         }
         assert!(self.membership.records_pending > 0, "a record is written once");
         self.membership.records_pending -= 1;

@@ -3,6 +3,7 @@
 //! Reads never wait for writes: the index points to durable copies only. A segment that is being
 //! read is pinned by its `readers` and not erased.
 
+use crate::log::blame::Blame;
 use crate::log::clients::Clients;
 use crate::log::core::Core;
 use crate::log::index::groups::Residence;
@@ -182,7 +183,7 @@ impl Shard {
     ) {
         let Completion { status, frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
+            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
         }
         let drive_index = base::units::DriveIndex::at(drive);
         let segment = self.core.segments.owner(drive_index, zone).expect("pinned while it is read");

@@ -25,6 +25,7 @@
 //! member's, and not even what they held would be known if a third one were lost: so the segment is collected, which
 //! moves the rest and writes off what is lost, before the member counts as whole.
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
@@ -420,7 +421,8 @@ impl MemberRebuild {
             core.frames.give_vec(completion.frames);
         }
         if completion.status != Status::Success {
-            core.fail_member(drive, fx);
+            let blame = Blame::Answer { what: "a write of its rebuild", status: completion.status };
+            core.fail_member(drive, blame, fx);
         }
     }
 

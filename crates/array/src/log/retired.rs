@@ -17,6 +17,7 @@
 
 use crate::engine::Effects;
 use crate::log::append::Appender;
+use crate::log::blame::Blame;
 use crate::log::core::{Core, Event};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{Origin, Stripe};
@@ -33,34 +34,47 @@ pub fn zones_retired_max(zones: u32) -> u32 {
 impl Core {
     /// What was to be written to a segment's zone is not there: that costs the zone, or the drive.
     pub(super) fn write_failed(&mut self, slot: SegmentSlot, drive: usize, status: Status, fx: &mut Effects) {
-        if !self.retire_zone(slot, drive, status) {
-            self.fail_member(drive, fx);
+        if let Err(blame) = self.retire_zone(slot, drive, "a write", status) {
+            self.fail_member(drive, blame, fx);
         }
     }
 
-    /// A zone refused a write, and takes no more if the status says so. False when that is a matter of the drive: the status
-    /// says something else, or too many zones went.
-    pub(super) fn retire_zone(&mut self, slot: SegmentSlot, drive: usize, status: Status) -> bool {
+    /// A zone refused a write or the like, and takes no more if the status says so.
+    ///
+    /// # Errors
+    /// What the drive is to be blamed for, when that is a matter of the drive: the status says something else, or too many zones
+    /// went.
+    pub(super) fn retire_zone(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        what: &'static str,
+        status: Status,
+    ) -> Result<(), Blame> {
         let segment = self.segments.get(slot);
         let may_retire = segment.mode != WriteMode::Area && segment.stream != Stream::Mapping;
         debug_assert!(!segment.is_write_area || segment.mode == WriteMode::Area, "a write area has windows");
         if !status.ends_zone() || !may_retire || !self.membership.has_zone(segment, drive) {
-            return false;
+            return Err(Blame::Answer { what, status });
         }
         if segment.is_retired(drive) {
-            return true;
+            return Ok(());
         }
-        let retired = self.membership.zones_retired(drive) + 1;
+        let zones = self.membership.zones_retired(drive) + 1;
+        let zones_max = zones_retired_max(self.config.geometry.zones);
         let lost =
             self.segments.zones_lost(drive) + 1 + self.segments.mapping() + self.segments.kept_for_mapping();
-        if retired > zones_retired_max(self.config.geometry.zones) || !self.config.affords(lost, 0) {
-            return false;
+        if zones > zones_max {
+            return Err(Blame::ZonesRetired { zones, zones_max });
+        }
+        if !self.config.affords(lost, 0) {
+            return Err(Blame::ReserveGone { zones });
         }
         self.membership.note_retired_zone(drive);
         self.segments.retire_zone(slot, drive);
         self.counters.zones_retired += 1;
         self.events.push_back(Event::ZoneRetired(slot));
-        true
+        Ok(())
     }
 
     /// True when a stripe is not where it must be: it lacks a piece of a member that is there, for its zone takes no more.
@@ -118,7 +132,7 @@ impl Appender<'_> {
     fn go_on_without(&mut self, slot: u32, fx: &mut Effects) {
         let segment = self.core.segments.get(self.stripes.slots.get(slot).segment);
         for drive in segment.retired_drives() {
-            self.core.fail_member(drive, fx);
+            self.core.fail_member(drive, Blame::DataGone, fx);
         }
         self.stripes.slots.get_mut(slot).pieces_pending = 1;
         self.stripes.piece_done(self.core, slot);

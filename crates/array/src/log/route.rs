@@ -1,5 +1,6 @@
 //! Routing: which process is told what has happened.
 
+use crate::log::blame::Blame;
 use crate::log::core::Event;
 use crate::log::flush::{FlushWaiter, Party};
 use crate::log::index::Name;
@@ -111,7 +112,8 @@ impl Shard {
         fx: &mut Effects,
     ) {
         if completion.status != Status::Success {
-            self.core.fail_member(drive, fx);
+            let blame = Blame::Answer { what: "a flush", status: completion.status };
+            self.core.fail_member(drive, blame, fx);
         }
         if let Some(party) = self.device_flush.drive_flushed(&mut self.core, slot, fx) {
             self.answer_flush(party, fx);

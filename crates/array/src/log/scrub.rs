@@ -17,6 +17,7 @@
 
 mod drives;
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::gc::Collector;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
@@ -443,7 +444,7 @@ impl Scrub {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            core.fail_member(drive, fx);
+            core.fail_member(drive, Blame::Answer { what: "a read of the scrub", status }, fx);
         }
         let is_there = core.membership.has_zone(core.segments.get(slot), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {

@@ -1,6 +1,7 @@
 //! The life of a segment: zones (headers: `headers.rs`), stripes bound to it, footers, erasure.
 
 use crate::log::append::Appender;
+use crate::log::blame::Blame;
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::core::Core;
 use crate::log::core::Event;
@@ -23,6 +24,9 @@ use zone::format::footer::{self, FooterId};
 use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
 use zone::stripe::Layout;
+
+/// Command whose refusal a member may be blamed for.
+const FINISH: &str = "the finish of a zone";
 
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
@@ -348,11 +352,12 @@ impl Reader {
         match status {
             Status::Success => {}
             Status::ZoneIsReadOnly | Status::ZoneIsOffline if is_retired => {}
-            // It is told once more: the zone may be active still.
-            _ if !is_retired && core.retire_zone(slot, drive, status) => {
-                return self.seal_zone(core, slot, drive, fx);
-            }
-            _ => core.fail_member(drive, fx),
+            _ if is_retired => core.fail_member(drive, Blame::Answer { what: FINISH, status }, fx),
+            _ => match core.retire_zone(slot, drive, FINISH, status) {
+                // It is told once more: the zone may be active still.
+                Ok(()) => return self.seal_zone(core, slot, drive, fx),
+                Err(blame) => core.fail_member(drive, blame, fx),
+            },
         }
         self.zone_sealed(core, slot);
     }
@@ -452,7 +457,7 @@ impl Core {
             Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
                 self.segments.get_mut(slot).zones_retired |= 1 << drive;
             }
-            _ => self.fail_member(drive, fx),
+            status => self.fail_member(drive, Blame::Answer { what: "the reset of a zone", status }, fx),
         }
         let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
             panic!("a reset zone of a segment that is not being erased");

@@ -1,5 +1,6 @@
 //! What an operator wants to know of a volume.
 
+use crate::log::blame::Blame;
 use crate::log::checkpoint::compare;
 use crate::log::core::Core;
 use crate::log::memory::Memory;
@@ -117,6 +118,12 @@ pub struct Status {
 }
 
 impl Shard {
+    /// What a member is blamed for that failed since the mount; `None` for the others.
+    #[must_use]
+    pub fn blamed_for(&self, member: DriveIndex) -> Option<Blame> {
+        self.core.membership.blamed_for(member.index())
+    }
+
     /// A snapshot. O(volume): counts the index.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -7,6 +7,7 @@
 //! What is not whole is read once more, by itself: a long read fails for one bad block, and a read may lie once
 //! (ADR 11). For those who read all of a segment: the rebuild of a member, and the scrub.
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::reader::Reader;
 use crate::log::segment::SegmentSlot;
@@ -124,7 +125,7 @@ impl Shard {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
+            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
         }
         let segment = self.reader.sweeps.get(slot).segment;
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), drive);

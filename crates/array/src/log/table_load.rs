@@ -13,6 +13,7 @@
 //! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
 
 use crate::log::answer::{Answer, Asked, Doubt, Question, said_twice};
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::dropped_tables::TABLE_LOADS_MAX;
 use crate::log::index::Name;
@@ -118,7 +119,7 @@ impl Reader {
     ) {
         let Completion { status, frames, offset, .. } = completion;
         if status == Status::DeviceGone {
-            core.fail_member(drive, fx);
+            core.fail_member(drive, Blame::Answer { what: "a read of a footer", status }, fx);
         }
         let load = self.dropped_tables.loads.get(slot);
         let segment = core.segments.get(load.segment);

@@ -2,6 +2,7 @@
 
 use super::rig::{Rig, raid5};
 use super::shape::Shape;
+use array::log::blame::Blame;
 use array::log::retired::zones_retired_max;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::ZoneState;
@@ -65,5 +66,26 @@ fn a_drive_fails_whose_zones_go_one_after_the_other() {
         u64::from(zones_retired_max(60)),
         "as many as may go, and the next one is the drive's"
     );
+    let zones_max = zones_retired_max(60);
+    let blame = Blame::ZonesRetired { zones: zones_max + 1, zones_max };
+    assert_eq!(rig.volume.engine.blamed_for(DriveIndex(1)), Some(blame));
+    assert_eq!(rig.volume.engine.blamed_for(DriveIndex(2)), None);
+    rig.verify();
+}
+
+#[test]
+fn a_drive_fails_when_the_volume_needs_its_zones() {
+    let mut rig = Rig::new(&Shape { fill_percent: 100, zones: 24, ..raid5() });
+    rig.fill();
+    while rig.volume.engine.status().members[1] == MemberState::Active {
+        let open = open_zones(&rig, 1);
+        assert!(!open.is_empty(), "a volume that is full is written with zones open");
+        rig.device(1).with(|drive| open.iter().for_each(|zone| drive.fail_zone(*zone, ZoneState::ReadOnly)));
+        rig.fill();
+        rig.rest();
+    }
+    let zones = u32::try_from(rig.volume.engine.status().counters.zones_retired).unwrap() + 1;
+    assert!(zones <= zones_retired_max(24), "{zones} zones went");
+    assert_eq!(rig.volume.engine.blamed_for(DriveIndex(1)), Some(Blame::ReserveGone { zones }));
     rig.verify();
 }

@@ -4,6 +4,7 @@
 use crate::log::append::Appender;
 use crate::log::area::slots::{Slots, Version};
 use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::stripe::Origin;
@@ -178,7 +179,8 @@ impl Shard {
     ) {
         self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
-            self.core.fail_member(drive, fx);
+            let blame = Blame::Answer { what: "a write to its write area", status: completion.status };
+            self.core.fail_member(drive, blame, fx);
         }
         let is_written = completion.status == Status::Success && self.core.membership.is_present(drive);
         if !self.area.slots.copy_done(id, is_written) {

@@ -9,6 +9,7 @@
 //! A drive that cannot be opened again, or speaks with an older record, would be left out at the next mount. The engine
 //! knows what both should be. Superblock records before the newest are history.
 
+use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::rot::DamageKind;
 use crate::log::scrub::Scrub;
@@ -53,7 +54,8 @@ impl Scrub {
         assert!(self.reads > 0, "a drive answers once");
         self.reads -= 1;
         if completion.status == Status::DeviceGone {
-            core.fail_member(drive, fx);
+            let blame = Blame::Answer { what: "a read of the scrub", status: completion.status };
+            core.fail_member(drive, blame, fx);
         }
         let block = completion.frames.first().filter(|_| completion.status == Status::Success);
         let record = block.and_then(|frame| Superblock::decode(&frame.data));
