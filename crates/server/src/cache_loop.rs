@@ -18,6 +18,7 @@ mod connection;
 mod conversation;
 mod cores;
 mod peers;
+mod shortage;
 mod stopping;
 mod traffic;
 
@@ -35,7 +36,7 @@ use cache::request::{Namespace, Reply, WallMillis};
 use connection::Connection;
 use cores::Newcomer;
 use peers::Peers;
-use std::collections::VecDeque;
+use shortage::Shortage;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stopping::Phase;
@@ -135,10 +136,7 @@ struct Server<'a> {
     /// Connections that may go on, and those with something to send.
     ready: Vec<Key>,
     dirty: Vec<Key>,
-    /// Connections for which memory is short, and since when the first of them waits.
-    waiting: VecDeque<Key>,
-    short_since: Option<Instant>,
-    right_of_way: Option<Key>,
+    shortage: Shortage,
     cache_is_busy: bool,
     next_sweep: Option<Instant>,
     completions: Vec<Completion<Token>>,
@@ -173,9 +171,7 @@ impl<'a> Server<'a> {
             questions: Slab::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
-            waiting: VecDeque::new(),
-            short_since: None,
-            right_of_way: None,
+            shortage: Shortage::default(),
             cache_is_busy: false,
             next_sweep: None,
             completions: Vec::new(),
@@ -294,7 +290,7 @@ impl<'a> Server<'a> {
 
     /// Lets those go on for whom memory was short, in order, until it is again.
     fn serve_waiting(&mut self) -> io::Result<()> {
-        while let Some(key) = self.waiting.pop_front() {
+        while let Some(key) = self.shortage.take_first() {
             let Some(connection) = self.connections.at(key) else { continue };
             connection.is_waiting = false;
             self.serve(key, true)?;
@@ -303,7 +299,6 @@ impl<'a> Server<'a> {
                 return Ok(());
             }
         }
-        self.short_since = None;
         Ok(())
     }
 
@@ -319,7 +314,7 @@ impl<'a> Server<'a> {
             self.next_sweep = None;
             self.look_at_waiting(now)?;
         }
-        if !self.waiting.is_empty() || self.questions.len() > 0 || self.has_timeout() {
+        if !self.shortage.is_over() || self.questions.len() > 0 || self.has_timeout() {
             self.look_again(now + SWEEP_EVERY);
         }
         Ok(())
@@ -358,16 +353,13 @@ impl<'a> Server<'a> {
 
     /// Cuts off those who hold memory and do not move, when others have waited for it too long.
     fn relieve_shortage(&mut self) {
-        let now = self.front.now;
-        let since = *self.short_since.get_or_insert(now);
-        if now.since(since) < self.config.shortage_limit {
+        let (now, limit) = (self.front.now, self.config.shortage_limit);
+        if !self.shortage.is_too_long(now, limit) {
             return;
         }
-        self.short_since = Some(now);
         let mut keys = Vec::new();
         self.connections.keys(&mut keys);
         for key in keys {
-            let limit = self.config.shortage_limit;
             let holds = |connection: &mut Connection| connection.holds_memory_idly(now, limit);
             if self.connections.at(key).is_some_and(holds) {
                 self.end(key, "others waited for the memory that it held without moving");

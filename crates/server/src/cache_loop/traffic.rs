@@ -254,8 +254,8 @@ impl Server<'_> {
         self.cache_is_busy |= self.front.submissions() != submissions;
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
         connection.pause = pause;
-        if self.right_of_way == Some(key) && !connection.session.is_mid_command() {
-            self.right_of_way = None;
+        if !connection.session.is_mid_command() {
+            self.shortage.give_way(key);
         }
         connection.count_memory(&mut self.front);
         match pause {
@@ -270,10 +270,8 @@ impl Server<'_> {
     /// Asks for more bytes, once there is memory for them.
     fn receive(&mut self, key: Key, is_first: bool) -> io::Result<()> {
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
-        let may_pass = self.right_of_way == Some(key) || (is_first && self.right_of_way.is_none());
         let fits = connection.make_room(&self.front, false);
-        if !fits && may_pass {
-            self.right_of_way = Some(key);
+        if !fits && self.shortage.may_pass(key, is_first) {
             let has_room = connection.make_room(&self.front, true);
             assert!(has_room);
         } else if !fits {
@@ -291,11 +289,7 @@ impl Server<'_> {
         let Some(connection) = self.connections.at(key) else { return };
         assert!(!connection.is_waiting);
         connection.is_waiting = true;
-        if is_first {
-            self.waiting.push_front(key);
-        } else {
-            self.waiting.push_back(key);
-        }
+        self.shortage.queue(key, is_first);
     }
 
     /// Sees to what a command has changed for all sessions, here and elsewhere.
@@ -410,11 +404,11 @@ impl Server<'_> {
             connection.session.close(&mut self.front);
             connection.forget_memory(&mut self.front);
             shut(&connection.socket);
-            self.right_of_way.take_if(|holder| *holder == key);
+            self.shortage.give_way(key);
             self.front.clients = self.connections.len();
             self.seat.role.on_client_gone();
             // What it held may be what others wait for: another turn sees to them.
-            self.cache_is_busy |= !self.waiting.is_empty();
+            self.cache_is_busy |= !self.shortage.is_over();
         }
     }
 }
