@@ -17,6 +17,7 @@ mod append;
 pub mod area;
 mod audit;
 pub mod blame;
+pub mod channels;
 pub mod check;
 mod checkpoint;
 mod chunks;
