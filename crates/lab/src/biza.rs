@@ -22,7 +22,7 @@
 //! whose data was written and whose parity was not still takes another block of its stripe along when that one's drive is lost (a test
 //! shows it). There is no rebuild; two lost drives end it.
 
-mod channels;
+pub(crate) mod channels;
 mod collect;
 pub mod config;
 mod life;

@@ -18,6 +18,8 @@ mod biza15;
 mod biza16;
 mod biza5;
 mod biza_rig;
+mod by_map;
+mod channels;
 pub mod clients;
 pub mod contest;
 mod design;
@@ -193,6 +195,8 @@ pub const BY_NAME: &[Experiment] = &[
     biza15::EXPERIMENT,
     biza16::EXPERIMENT,
     zraid7::EXPERIMENT,
+    channels::EXPERIMENT,
+    by_map::EXPERIMENT,
 ];
 
 /// Names of several experiments of [`BY_NAME`]: those whose own begin with one.

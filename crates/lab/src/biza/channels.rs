@@ -37,7 +37,7 @@ struct Noted {
 
 /// What is thought of all zones.
 #[derive(Debug)]
-pub(super) struct Channels {
+pub(crate) struct Channels {
     members: usize,
     /// By zone and drive.
     guesses: Vec<Guess>,
@@ -49,7 +49,7 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    pub(super) fn new(members: usize, zones: usize) -> Channels {
+    pub(crate) fn new(members: usize, zones: usize) -> Channels {
         Channels {
             members,
             guesses: vec![Guess::default(); members * zones],
@@ -61,7 +61,7 @@ impl Channels {
     }
 
     /// The zones of one number were opened on all drives.
-    pub(super) fn note_opened(&mut self, zone: usize) {
+    pub(crate) fn note_opened(&mut self, zone: usize) {
         let channel = self.opened % CHANNELS;
         self.opened += 1;
         for drive in 0..self.members {
@@ -70,13 +70,18 @@ impl Channels {
     }
 
     /// True when two zones of a drive are thought to share a channel.
-    pub(super) fn share(&self, drive: usize, first: usize, second: usize) -> bool {
+    pub(crate) fn share(&self, drive: usize, first: usize, second: usize) -> bool {
         let channel = |zone: usize| self.guesses[zone * self.members + drive].channel;
         channel(first) == channel(second)
     }
 
+    /// Zones that were given another channel.
+    pub(crate) fn flips(&self) -> u64 {
+        self.flips
+    }
+
     /// A write completed that was sent at some time.
-    pub(super) fn note_write(
+    pub(crate) fn note_write(
         &mut self,
         (drive, zone, collects_to): (usize, usize, Option<usize>),
         blocks: u32,
@@ -86,7 +91,7 @@ impl Channels {
     }
 
     /// Judges the writes that completed by now.
-    pub(super) fn judge(&mut self, now: Instant) {
+    pub(crate) fn judge(&mut self, now: Instant) {
         for noted in std::mem::take(&mut self.noted) {
             let latency = now.since(noted.at).0;
             let class = (noted.blocks.max(1).ilog2() as usize).min(CLASSES - 1);

@@ -27,7 +27,7 @@ use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lba};
 use drive::emulated::{EmulatedDrive, TimedDrive};
-use drive::timing::{HostStack, ModelOptions, Profile};
+use drive::timing::{HostStack, ModelOptions, Profile, ZoneMap};
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::stripe::Level;
@@ -75,6 +75,8 @@ pub struct Plan {
     pub busy: bool,
     /// Segments that clients have filled before, from the start of the volume on: [`FilledDrive`].
     pub filled_segments: Option<u32>,
+    /// Map of zones to channel groups; `None` is that of the profile.
+    pub zone_map: Option<ZoneMap>,
     /// Interval of checkpoints.
     pub checkpoints: CheckpointEvery,
     /// Interval of summaries of open segments.
@@ -129,6 +131,7 @@ impl Plan {
             space: Space::Stripes(0),
             busy: false,
             filled_segments: None,
+            zone_map: setting.zone_map.map(str::parse::<ZoneMap>).transpose().map_err(anyhow::Error::msg)?,
             checkpoints: CheckpointEvery::Never,
             summaries: SummaryEvery::Auto,
             index_memory: None,
@@ -690,7 +693,8 @@ fn uuid_of(number: u64) -> [u8; 16] {
 
 fn hosted(plan: &Plan, drive: EmulatedDrive, clock: &Clock, number: u64) -> Box<dyn ZonedDevice> {
     // Seeds of runs are small and follow one another; drives of two runs share none.
-    let model = ModelOptions { seed: plan.seed << 16 | number, ..ModelOptions::default() };
+    let seed = plan.seed << 16 | number;
+    let model = ModelOptions { seed, zone_map: plan.zone_map, ..ModelOptions::default() };
     let odd = plan.odd_profile.as_ref().filter(|_| number == 1);
     let profile = odd.unwrap_or(&plan.profile);
     let think_us = profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);

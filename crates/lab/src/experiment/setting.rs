@@ -57,6 +57,15 @@ pub struct Setting {
     /// Clients' writes avoid channels that the collector writes to, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avoids_channels: Option<bool>,
+    /// Channel groups of the drive, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_groups: Option<u32>,
+    /// How drives place zones on channel groups, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone_map: Option<&'static str>,
+    /// Zones that lie elsewhere than the rule of the drive says, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong_percent: Option<u32>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
@@ -120,6 +129,8 @@ impl fmt::Display for Setting {
             ("reserved_percent", self.reserved_percent),
             ("index_percent", self.index_percent),
             ("volume_mib", self.volume_mib),
+            ("channel_groups", self.channel_groups),
+            ("wrong_percent", self.wrong_percent),
         ];
         for (key, value) in numbers {
             words.extend(value.map(|value| format!("{key}={value}")));
@@ -127,6 +138,7 @@ impl fmt::Display for Setting {
         words.extend(self.flushes.map(|flushes| format!("flushes={flushes}")));
         words.extend(self.lifetimes.map(|lifetimes| format!("lifetimes={lifetimes}")));
         words.extend(self.avoids_channels.map(|avoids| format!("avoids_channels={avoids}")));
+        words.extend(self.zone_map.map(|map| format!("zone_map={map}")));
         words.extend(self.workload.map(|workload| format!("workload={workload}")));
         f.write_str(&words.join(" "))
     }

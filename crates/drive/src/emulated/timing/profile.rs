@@ -223,14 +223,24 @@ impl Profile {
         scaled
     }
 
+    /// A drive of so many channel groups like those of this one.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn with_groups(&self, groups: u32) -> Profile {
+        assert!(groups > 0, "every zone lies on a group");
+        let mut other = self.clone();
+        other.program.channels = (other.program.channels / other.geometry.groups).max(1) * groups;
+        other.geometry.groups = groups;
+        other
+    }
+
     /// The same drive with one of its channel groups, where the one zone that is open at a time lies: writes that fill
     /// one small zone after the other would use more of the drive than they could.
     #[must_use]
     pub fn with_one_group(&self) -> Profile {
-        let mut one = self.clone();
-        one.program.channels = (one.program.channels / one.geometry.groups).max(1);
-        one.geometry.groups = 1;
-        one
+        self.with_groups(1)
     }
 
     /// A conventional drive on the hardware of this one: all its dies and buffers behind one translation layer, which maps pages of 4 KiB,
