@@ -17,6 +17,7 @@ use crate::roster::{Absence, Place, Roster};
 use crate::scrub::ScrubReport;
 use crate::shared_hardware::{self, SharedHardware};
 use anyhow::{Context, Result, ensure};
+use array::log::channels::{ChannelStatus, RuleKind};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
 use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, ReAdded, mount_read_only};
@@ -67,6 +68,9 @@ pub struct StatusReport {
     /// State of the write area; null where it is off.
     #[serde(default)]
     pub write_area: Option<WriteAreaReport>,
+    /// What is believed of the channel groups of each drive, by what their writes took since the server started.
+    #[serde(default)]
+    pub channels: Vec<ChannelsReport>,
     /// Lines of the server's log that nobody took.
     #[serde(default)]
     pub log_lines_lost: u64,
@@ -153,6 +157,57 @@ pub struct WriteAreaReport {
     pub absorbed: u64,
     /// Those that were moved to the log.
     pub moved: u64,
+}
+
+/// Channel groups of a drive: zones of one wait for each other.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ChannelsReport {
+    /// Groups that it has, as far as zones are open on them.
+    pub groups: u32,
+    /// How sure the groups of its open zones are, from 0 to 1.
+    pub confidence: f64,
+    /// What decides where a zone lies, `number` or `opening`, where that is known.
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// Times that a zone turned out to lie elsewhere than was believed.
+    pub flips: u64,
+    /// Open zones of each group.
+    pub zones: Vec<Vec<u32>>,
+}
+
+impl ChannelsReport {
+    fn of(status: &ChannelStatus) -> ChannelsReport {
+        let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (zone, group) in &status.zones {
+            by_group.entry(*group).or_default().push(zone.0);
+        }
+        by_group.values_mut().for_each(|zones| zones.sort_unstable());
+        let mut zones: Vec<Vec<u32>> = by_group.into_values().collect();
+        zones.sort_unstable();
+        let name = |kind: RuleKind| match kind {
+            RuleKind::Number => "number",
+            RuleKind::Opening => "opening",
+        };
+        ChannelsReport {
+            groups: status.groups,
+            confidence: f64::from(status.confidence_per_mille) / 1000.0,
+            rule: status.rule.map(|rule| name(rule.kind).to_owned()),
+            flips: status.flips,
+            zones,
+        }
+    }
+
+    /// One line; nothing where nothing is known.
+    fn in_words(&self) -> Option<String> {
+        let ChannelsReport { groups, confidence, rule, zones, .. } = self;
+        if *confidence == 0.0 {
+            return None;
+        }
+        let rule = rule.as_ref().map_or_else(String::new, |rule| format!(" by {rule}"));
+        let words = |zones: &Vec<u32>| zones.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        let zones = zones.iter().map(words).collect::<Vec<_>>().join(" | ");
+        Some(format!("channel groups {groups}{rule}, {:.0} % sure: zones {zones}", confidence * 100.0))
+    }
 }
 
 /// An index of which only some is in memory.
@@ -578,6 +633,7 @@ pub fn report(
             hits,
             misses,
         }),
+        channels: status.channels.iter().map(ChannelsReport::of).collect(),
         log_lines_lost: 0,
         counters: counters.clone(),
     }
@@ -678,6 +734,9 @@ fn print_drives(report: &StatusReport) {
         println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
+        }
+        if let Some(channels) = report.channels.get(member.index).and_then(ChannelsReport::in_words) {
+            println!("                 {channels}");
         }
         if let Some(IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio }) =
             &member.identity_cache

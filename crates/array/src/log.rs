@@ -194,6 +194,7 @@ const LAST_PROCESSES: [Process; 4] = [
 
 impl Engine for Shard {
     fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
+        self.core.segments.set_time(now);
         let Request { id, op } = request;
         match op {
             RequestOp::Read { lba, blocks } => {
@@ -253,6 +254,7 @@ impl Engine for Shard {
     }
 
     fn tick(&mut self, now: Instant, fx: &mut Effects) {
+        self.core.segments.set_time(now);
         for stream in Stream::ALL {
             if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
                 self.appender().seal_filling(stream, fx);
@@ -407,6 +409,7 @@ impl Engine for Shard {
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
         self.check_area();
+        self.core.segments.check_channels();
         self.check_groups();
         self.reader.check_tables(&self.core);
         self.stripes.check_open_segments(&self.core);

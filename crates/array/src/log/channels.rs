@@ -25,10 +25,12 @@
 //!
 //! What it is bad at: a drive on which nothing ever waits is not told apart from one with a group for each zone; its guesses stay guesses.
 
+mod drives;
 mod rules;
 
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
+pub use drives::{ChannelStatus, DriveChannels};
 pub use rules::{Rule, RuleKind};
 use rules::{Rules, ZoneOpening};
 
@@ -243,6 +245,22 @@ impl ChannelMap {
         }
         let all = pairs * u32::from(VERDICT.unsigned_abs());
         (agreeing * 1000).checked_div(all).unwrap_or(0)
+    }
+
+    /// Verdicts have borne out this rule.
+    #[cfg(test)]
+    fn believe(&mut self, rule: Rule) {
+        let opening = |zone: u32| ZoneOpening { zone: 31 * zone % 97, turn: u64::from(zone) };
+        for (first, second) in (0..12).flat_map(|first| (0..first).map(move |second| (first, second))) {
+            let zones = [opening(first), opening(second)];
+            self.rules.note(zones, rule.joins(zones));
+        }
+        assert_eq!(self.rule(), Some(rule));
+    }
+
+    /// Bytes of memory.
+    pub(in crate::log) fn memory_bytes(&self) -> usize {
+        size_of::<ChannelMap>() + self.places.len() + self.pairs.len() * size_of::<Pair>()
     }
 
     /// Times that a zone was given another group than was believed before.

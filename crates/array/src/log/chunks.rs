@@ -38,6 +38,9 @@ impl Appender<'_> {
                     Op::Write { offset, frames }
                 }
             };
+            if let Op::Append { frames } | Op::Write { frames, .. } = &op {
+                self.core.segments.note_sent(segment_slot, drive, &chunk, frames.len());
+            }
             fx.command(drive, zone, Waiter::Chunk { slot: chunk.slot, part: chunk.piece }, op);
         }
     }

@@ -66,7 +66,9 @@ impl Shard {
     ) {
         let Completion { status, offset, mut frames, .. } = completion;
         let is_spoilt = status == Status::DeviceGone;
-        let segment = self.core.segments.get_mut(self.stripes.slots.get(slot).segment);
+        let segment_slot = self.stripes.slots.get(slot).segment;
+        self.core.segments.note_done(segment_slot, drive, (slot, part), status == Status::Success);
+        let segment = self.core.segments.get_mut(segment_slot);
         let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
         let joined = match segment.mode {

@@ -11,9 +11,11 @@
 //! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
 //! counts the index entries that point into the segment.
 
+use crate::log::channels::{DriveChannels, Rule};
 use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
-use crate::log::writer::{WaitingChunk, Writer};
+use crate::log::writer::{Sent, WaitingChunk, Writer};
+use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, VecDeque};
 use zone::format::SUPERBLOCK_ZONES;
@@ -353,6 +355,8 @@ pub struct SegmentTable {
     kept_for_mapping: u32,
     /// Segments whose headers are not durable, oldest first. Only the headers of the first are on their way.
     opening: VecDeque<SegmentSlot>,
+    /// What is believed of the channel groups of each drive.
+    channels: DriveChannels,
     spare: Spare,
 }
 
@@ -394,6 +398,7 @@ impl SegmentTable {
             mapping: 0,
             kept_for_mapping: 0,
             opening: VecDeque::new(),
+            channels: DriveChannels::new(members, zones),
             spare: Spare::default(),
         }
     }
@@ -485,6 +490,7 @@ impl SegmentTable {
             segment.zones_retired &= !(1 << drive);
         }
         let zones = (0..).map(ZoneIndex).zip(&self.owner[drive]).skip(SUPERBLOCK_ZONES as usize);
+        self.channels.renew(drive);
         self.free[drive] = zones.filter(|(_, owner)| **owner == NO_OWNER).map(|(zone, _)| zone).collect();
     }
 
@@ -553,8 +559,8 @@ impl SegmentTable {
     }
 
     /// Takes one free zone of every drive, the oldest, or of the oldest few one far from those that a stream writes to,
-    /// and next from those that others do: neighbours lie on other channels, so the fewer low bits two numbers share,
-    /// the less their zones do.
+    /// and next from those that others do. How near two zones are the drive's own rule says, where it is known; else
+    /// neighbours are taken to lie on other channels, so the fewer low bits two numbers share, the less their zones do.
     ///
     /// # Panics
     /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
@@ -562,10 +568,11 @@ impl SegmentTable {
         let mut zones = self.spare.zones.pop().unwrap_or_default();
         assert!(zones.is_empty(), "memory of zones comes back empty");
         for (drive, free) in self.free.iter_mut().enumerate() {
+            let rule = self.channels.of(drive).rule();
             let active = || self.segments.iter().flatten().filter(|segment| segment.is_active());
             let shared = |zone: ZoneIndex, is_own: bool| {
                 let near = active().filter(|segment| (Some(segment.stream) == apart_from) == is_own);
-                near.map(|segment| (segment.zones[drive].0 ^ zone.0).trailing_zeros()).sum::<u32>()
+                near.map(|segment| nearness(rule, segment.zones[drive], zone)).sum::<u32>()
             };
             let choice = if apart_from.is_some() { ZONES_TO_CHOOSE_FROM } else { 1 };
             let oldest = free.iter().take(choice).enumerate();
@@ -603,8 +610,64 @@ impl SegmentTable {
         assert!(!segment.has_stripes_in_flight(), "segment {} has stripes in flight", segment.id);
         let writer = segment.writer.take();
         let filled_bits = segment.table.as_mut().and_then(StripeTable::settle);
+        let zones = &self.segments[slot as usize].as_ref().expect("segment slot in use").zones;
+        self.channels.close(zones);
         self.spare.writers.extend(writer);
         self.spare.filled_bits.extend(filled_bits);
+    }
+
+    /// It is this time, from now on.
+    #[inline]
+    pub fn set_time(&mut self, now: Instant) {
+        self.channels.now = now;
+    }
+
+    /// A command with these blocks of a zone goes to its drive; the time of one is taken at a time.
+    #[inline]
+    pub fn note_sent(&mut self, slot: SegmentSlot, drive: usize, chunk: &WaitingChunk, blocks: usize) {
+        let now = self.channels.now;
+        let zone = &mut self.writer_mut(slot).zones[drive];
+        if zone.sent.is_none() {
+            zone.sent =
+                Some(Sent { chunk: (chunk.slot, chunk.piece), blocks, depth: zone.in_flight, at: now });
+        }
+    }
+
+    /// The command of a chunk is done. In the turn in which it was sent it took no time that could be told.
+    #[inline]
+    pub fn note_done(&mut self, slot: SegmentSlot, drive: usize, chunk: (u32, u32), is_written: bool) {
+        let segment = self.segments[slot as usize].as_mut().expect("segment slot in use");
+        let zone = segment.zones[drive];
+        let progress = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];
+        if let Some(sent) = progress.sent.take_if(|sent| sent.chunk == chunk)
+            && is_written
+            && sent.at != self.channels.now
+        {
+            self.channels.note(drive, zone, &sent);
+        }
+    }
+
+    /// Asserts that zones whose channel is watched are written.
+    ///
+    /// # Panics
+    /// When one is not.
+    pub fn check_channels(&self) {
+        for (drive, owners) in self.owner.iter().enumerate() {
+            for (zone, _) in self.channels.of(drive).zones() {
+                let owner = owners[zone.index()];
+                let is_active = owner != NO_OWNER && self.get(owner).is_active();
+                assert!(
+                    is_active,
+                    "the channel of zone {zone} of drive {drive} is watched, and nobody writes there"
+                );
+            }
+        }
+    }
+
+    /// What is believed of the channel groups of each drive.
+    #[must_use]
+    pub fn channels(&self) -> &DriveChannels {
+        &self.channels
     }
 
     /// The headers of a segment are to be written; true when they may be at once.
@@ -612,7 +675,9 @@ impl SegmentTable {
     /// Headers reach each drive in the order of segments, one segment after the other: so a drive that holds a segment was
     /// there when the older ones got theirs, by which a mount tells a drive that went back to an earlier moment (ADR 19).
     pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
-        assert!(self.get(slot).is_opening(), "only new segments get headers");
+        let segment = self.segments[slot as usize].as_ref().expect("segment slot in use");
+        assert!(segment.is_opening(), "only new segments get headers");
+        self.channels.open(&segment.zones);
         assert!(!self.opening.contains(&slot), "headers are written once");
         self.opening.push_back(slot);
         self.opening.len() == 1
@@ -664,6 +729,7 @@ impl SegmentTable {
             self.mapping -= 1;
             self.kept_for_mapping += 1;
         }
+        self.channels.close(&segment.zones);
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
             if !segment.is_retired(drive) {
@@ -701,7 +767,7 @@ impl SegmentTable {
         }
         let zones: usize = self.owner.iter().map(Vec::capacity).sum::<usize>()
             + self.free.iter().map(VecDeque::capacity).sum::<usize>();
-        bytes.segments += zones * size_of::<u32>();
+        bytes.segments += zones * size_of::<u32>() + self.channels.memory_bytes();
         bytes.open_segments += self.spare.memory_bytes();
         bytes
     }
@@ -718,6 +784,15 @@ impl SegmentTable {
     #[must_use]
     pub fn active_count(&self) -> u32 {
         u32::try_from(self.iter().filter(|(_, segment)| segment.is_active()).count()).expect("few")
+    }
+}
+
+/// How near two zones of a drive are: 0 where they lie on different channels. Of a drive that goes by numbers, and whose groups are
+/// a power of two, low bits say more than the rule: they spread zones over whatever is below channels, too.
+fn nearness(rule: Option<Rule>, first: ZoneIndex, second: ZoneIndex) -> u32 {
+    match rule {
+        Some(rule) if !rule.is_told_by_low_bits() => u32::from(rule.joins_numbers(first, second)),
+        _ => (first.0 ^ second.0).trailing_zeros(),
     }
 }
 

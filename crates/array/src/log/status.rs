@@ -1,6 +1,7 @@
 //! What an operator wants to know of a volume.
 
 use crate::log::blame::Blame;
+use crate::log::channels::ChannelStatus;
 use crate::log::checkpoint::compare;
 use crate::log::core::Core;
 use crate::log::memory::Memory;
@@ -111,6 +112,8 @@ pub struct Status {
     pub index: Option<IndexStatus>,
     /// The write area, if there is one.
     pub write_area: Option<WriteAreaStatus>,
+    /// What is believed of the channel groups of each member's drive.
+    pub channels: Vec<ChannelStatus>,
     /// Counters since the volume was mounted.
     pub counters: Counters,
     /// Damage found on each drive since then.
@@ -153,6 +156,7 @@ impl Shard {
             memory: self.memory(),
             index: index_status(&self.core),
             write_area: self.area.status(self.core.config.members),
+            channels: self.core.segments.channels().status(),
             counters: self.core.counters,
             damage: self.drive_damage(),
         }

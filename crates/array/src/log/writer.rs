@@ -13,6 +13,7 @@
 //! ```
 
 use crate::log::window::{DurableStripes, Window, chunks_in_flight_max};
+use base::time::Instant;
 use std::collections::VecDeque;
 use std::ops::Range;
 use zone::format::footer::Entry;
@@ -48,6 +49,19 @@ pub struct WaitingChunk {
     pub stripe: u32,
 }
 
+/// A command that is timed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Its first chunk: stripe slot and piece.
+    pub chunk: (u32, u32),
+    /// Blocks of the command.
+    pub blocks: usize,
+    /// Chunks in flight in the zone, its own included.
+    pub depth: u32,
+    /// When it was handed to the drive.
+    pub at: Instant,
+}
+
 /// Progress of one zone.
 #[derive(Debug, Default)]
 pub struct ZoneWriter {
@@ -57,6 +71,8 @@ pub struct ZoneWriter {
     pub in_flight: u32,
     /// Chunks in flight behind the first one in their command.
     pub joined: Vec<WaitingChunk>,
+    /// The command whose time is taken.
+    pub sent: Option<Sent>,
     /// Slots whose chunk has landed (or was written off by recovery).
     pub landed: u32,
     /// Next footer block to write.
@@ -198,6 +214,7 @@ impl Writer {
         for zone in &mut self.zones {
             assert!(zone.waiting.is_empty());
             zone.in_flight = 0;
+            zone.sent = None;
             zone.joined.clear();
             zone.landed = next_stripe;
             zone.footer_next = 0;

@@ -4,6 +4,8 @@
 //! which they were opened, modulo the number of groups. The one that was right most often is believed once it has to do with what is
 //! seen: it must be wrong at most half as often as whoever always says what is more frequent.
 
+use base::units::ZoneIndex;
+
 /// Groups that a rule counts up to. Drives with more are guessed as if they had so many.
 const GROUPS_MAX: usize = 16;
 /// Groups of a drive of which nothing is known.
@@ -40,6 +42,18 @@ pub(super) struct ZoneOpening {
 }
 
 impl Rule {
+    /// True when it puts zones of these numbers on one group. By order of opening numbers say nothing.
+    #[must_use]
+    pub fn joins_numbers(self, first: ZoneIndex, second: ZoneIndex) -> bool {
+        self.kind == RuleKind::Number && first.0 % self.groups == second.0 % self.groups
+    }
+
+    /// True when the low bits of a zone's number say where it lies.
+    #[must_use]
+    pub fn is_told_by_low_bits(self) -> bool {
+        self.kind == RuleKind::Number && self.groups.is_power_of_two()
+    }
+
     /// True when it puts both zones on one group.
     pub(super) fn joins(self, zones: [ZoneOpening; 2]) -> bool {
         let [first, second] = zones.map(|opening| match self.kind {

@@ -1,6 +1,7 @@
 //! The pool of zones beside an obvious one, under random lives of segments.
 
 use super::*;
+use crate::log::channels::RuleKind;
 use base::erasure::ErasureCode;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -192,4 +193,28 @@ fn zones_that_are_written_lie_apart() {
     assert_eq!(taken(|_| None), [1, 3, 5, 2, 4]);
     assert_eq!(taken(|_| Some(Stream::Small)), [1, 2, 3, 4, 5]);
     assert_eq!(taken(|_| Some(Stream::Large)), [1, 2, 3, 4, 5]);
+}
+
+/// Where verdicts bear a rule out, it says what lies apart; numbers modulo a power of two are as good as their low bits.
+#[test]
+fn zones_lie_apart_by_the_rule_that_is_believed() {
+    let taken = |rule: Option<Rule>| -> Vec<u32> {
+        let mut table = SegmentTable::new(MEMBERS, 8, 8, Packing::Bits);
+        rule.into_iter().for_each(|rule| table.channels.believe(rule));
+        for (drive, zone) in (0..MEMBERS).flat_map(|drive| [1, 4, 2, 7, 3].map(|zone| (drive, zone))) {
+            table.free_zone(drive, ZoneIndex(zone));
+        }
+        let mut take = |_| {
+            let zones = table.take_zones(Some(Stream::Small));
+            let first = zones[0].0;
+            open(&mut table, zones);
+            first
+        };
+        (0..5).map(&mut take).collect()
+    };
+    let rule = |kind, groups| taken(Some(Rule { kind, groups }));
+    assert_eq!(rule(RuleKind::Number, 3), [1, 2, 3, 4, 7]);
+    assert_eq!(rule(RuleKind::Opening, 3), [1, 4, 2, 7, 3], "the oldest: the drive decides");
+    assert_eq!(rule(RuleKind::Number, 2), taken(None));
+    assert_ne!(rule(RuleKind::Number, 3), taken(None));
 }
