@@ -28,6 +28,7 @@ impl InPlace {
         let slot = self.table.slot(number);
         let gathers = |round: &Round| round.kind == Kind::Write && round.phase() == Phase::Gathering;
         let joins = job.work.kind() == Kind::Write
+            && self.window.lets_join()
             && slot.waiting.is_empty()
             && slot.round.as_deref().is_some_and(gathers);
         let left_over = if joins { self.admit(number, job).err() } else { Some(job) };

@@ -4,6 +4,7 @@
 //!   paper      not at all: what comes while the first reads are in flight joins, that is the window
 //!   md         always, until the rest has come, or too long
 //!   adaptive   where a stream of writes is about to fill the strip
+//!   alone      not at all, and nothing joins: each write is a round of its own, for comparison
 //! ```
 //! *One rule*: a row waits only for what can still come. That is so while a stream, of requests one behind the other, has its next place
 //! in the strip; while not everything that clients have open waits here, or they had more open at once lately; and as long as a
@@ -42,6 +43,14 @@ pub enum Manner {
     /// What a stream is about to fill waits.
     #[default]
     Adaptive,
+    /// Nothing waits, and nothing joins what is under way: what the other manners save is told by it.
+    Alone,
+}
+
+impl Manner {
+    fn waits(self) -> bool {
+        matches!(self, Manner::Md | Manner::Adaptive)
+    }
 }
 
 /// Writes one behind the other.
@@ -87,7 +96,7 @@ impl Window {
 
     /// A write of so many blocks came, and so many requests are open.
     pub fn note_write(&mut self, first: u64, blocks: u64, open: usize) {
-        if self.manner == Manner::Paper {
+        if !self.manner.waits() {
             return;
         }
         self.note_open(open);
@@ -102,6 +111,12 @@ impl Window {
             (oldest, used) = if stream.used < used { (index, stream.used) } else { (oldest, used) };
         }
         self.streams[oldest] = next;
+    }
+
+    /// True when a write may be a part of a round with others.
+    #[must_use]
+    pub fn lets_join(&self) -> bool {
+        self.manner != Manner::Alone
     }
 
     fn note_open(&mut self, open: usize) {
@@ -176,7 +191,10 @@ fn last_rows(waiting: &VecDeque<Job>) -> RowSet {
 impl InPlace {
     /// True when the jobs of a slot without a round go on waiting. Else those that begin are in front, and `limit` is how many.
     pub(super) fn holds(&mut self, now: Instant, number: u32) -> bool {
-        if self.window.manner == Manner::Paper {
+        if !self.window.manner.waits() {
+            if !self.window.lets_join() {
+                self.table.slot_mut(number).limit = 1;
+            }
             return false;
         }
         let is_pushed = self.window.pushed.take_if(|pushed| *pushed == number).is_some();
@@ -215,7 +233,7 @@ impl InPlace {
         let is_stripe = self.map.chunk_rows() == self.map.strip_rows();
         let blocks = self.map.strip_blocks();
         let is_expected = match self.window.manner {
-            Manner::Paper => false,
+            Manner::Paper | Manner::Alone => false,
             Manner::Md => true,
             Manner::Adaptive => is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks)),
         };

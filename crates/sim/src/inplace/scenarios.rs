@@ -120,6 +120,19 @@ fn of_streams() -> Vec<(&'static str, Run)> {
                 acts: (0..21).map(|lba| write(lba, 1)).chain([Act::Drain, Act::Stop, Act::ReadAll]).collect(),
             },
         ),
+        // Each write is a round of its own, one after the other, and a crash comes between.
+        (
+            "writes-that-nothing-joins",
+            Run {
+                plan: Plan { window: Manner::Alone, policy: Policy::Bitmap(4096), ..plan() },
+                acts: (0..60)
+                    .map(|index| write(index % 7, 1 + index % 3))
+                    .chain([Act::Wait { nanos: 10_000_000, events: 40 }, Act::Crash, Act::Resync])
+                    .chain((0..30).map(|index| write(index % 5, 2)))
+                    .chain([Act::Drain, Act::Stop, Act::ReadAll])
+                    .collect(),
+            },
+        ),
         // What the cache has of a stripe is not what lies there after a trim.
         (
             "a-stripe-is-trimmed-between-writes",
