@@ -26,7 +26,7 @@ pub struct ExperimentRun {
     /// Amount written and read, as a multiple of what is usual (docs/experiments.md)
     #[arg(long, default_value_t = 1.0)]
     pub scale: f64,
-    /// A block trace for exp10 and biza12 to replay, in place of the one it makes up
+    /// A block trace for exp10, biza12 and straid (as prxy_0) to replay, in place of the one it makes up
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Format of the trace: alibaba, tencent, msr or cloudphysics

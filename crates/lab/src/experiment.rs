@@ -180,7 +180,10 @@ pub const ALL: &[Experiment] = &[
     straid::fig10::EXPERIMENT,
     straid::fig11::EXPERIMENT,
     straid::fig16::EXPERIMENT,
+    straid::fig20::EXPERIMENT,
     straid::fig21::EXPERIMENT,
+    straid::table4::EXPERIMENT,
+    straid::table5::EXPERIMENT,
 ];
 
 /// Experiments in virtual time that are not among `all`: they are asked for by name.
@@ -199,8 +202,8 @@ pub const BY_NAME: &[Experiment] = &[
     by_map::EXPERIMENT,
 ];
 
-/// Names of several experiments of [`BY_NAME`]: those whose own begin with one.
-pub const GROUPS: &[&str] = &["biza"];
+/// Names of several experiments: those whose own begin with one.
+pub const GROUPS: &[&str] = &["straid", "biza"];
 
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].

@@ -70,7 +70,7 @@ impl Verdict {
 /// The contests of an experiment: none where `adaptive` or all else was not measured.
 #[must_use]
 pub fn contests(measured: &[Measured]) -> Vec<Contest> {
-    let adaptive = measured.iter().filter(|measured| measured.cell.scheme == Scheme::Adaptive);
+    let adaptive = measured.iter().filter(|measured| measured.cell.scheme.adapts());
     adaptive
         .flat_map(|of| CONTESTED.iter().filter_map(|(metric, limit)| contest(measured, of, *metric, *limit)))
         .collect()
@@ -80,7 +80,7 @@ fn contest(all: &[Measured], adaptive: &Measured, metric: Metric, limit: f64) ->
     let setting = &adaptive.cell.setting;
     let is_tail = metric == P95;
     let mean = |values: &[f64]| mean_and_ci95(values).0;
-    let others = all.iter().filter(|of| of.cell.scheme != Scheme::Adaptive && of.cell.setting == *setting);
+    let others = all.iter().filter(|of| !of.cell.scheme.adapts() && of.cell.setting == *setting);
     let values = others.filter_map(|of| Some((of.values(metric)?, of.cell.scheme)));
     let (best, scheme) = values.reduce(|a, b| if (mean(&b.0) > mean(&a.0)) == is_tail { a } else { b })?;
     let ours = adaptive.values(metric)?;

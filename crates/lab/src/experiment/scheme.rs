@@ -20,7 +20,7 @@ pub enum Scheme {
     /// Our own: chunks, segments and modes are the engine's choice, whatever the setting says.
     Adaptive,
     /// Parities updated in place, in md's format: the engine of ordinary drives.
-    InPlace,
+    InPlace(InPlace),
     /// BIZA as published, which persists nothing: `crates/lab/src/biza.rs`.
     Biza,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
@@ -29,6 +29,21 @@ pub enum Scheme {
     Zraid,
     /// A stack of layers: see [`Stack`].
     Stack(Stack),
+}
+
+/// Window and cache of the in-place engine, as the StRAID paper's parts are told from one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InPlace {
+    /// Ours: what a stream is about to fill waits. As it is served.
+    Adaptive,
+    /// The paper's window: writes join while the first reads of their stripe are in flight.
+    Straid,
+    /// The window of Linux md: all that is partial waits.
+    MdWindow,
+    /// No window: each write of a stripe is done on its own.
+    NoTwoPhase,
+    /// Ours without a cache.
+    NoCache,
 }
 
 /// Stacks of layers that BIZA is compared with (`stacks.rs`).
@@ -81,8 +96,11 @@ impl Scheme {
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
             Scheme::Area => "area",
-            Scheme::Adaptive => "adaptive",
-            Scheme::InPlace => "inplace",
+            Scheme::Adaptive | Scheme::InPlace(InPlace::Adaptive) => "adaptive",
+            Scheme::InPlace(InPlace::Straid) => "straid",
+            Scheme::InPlace(InPlace::MdWindow) => "md-window",
+            Scheme::InPlace(InPlace::NoTwoPhase) => "no-two-phase",
+            Scheme::InPlace(InPlace::NoCache) => "no-cache",
             Scheme::Biza => "biza-published",
             Scheme::Zraid => "zraid",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
@@ -97,6 +115,12 @@ impl Scheme {
         }
     }
 
+    /// True of what adapts: other schemes are fixed.
+    #[must_use]
+    pub fn adapts(self) -> bool {
+        matches!(self, Scheme::Adaptive | Scheme::InPlace(InPlace::Adaptive))
+    }
+
     /// Returns which of several open segments are written with Zone Append.
     #[must_use]
     pub fn append_use(self) -> AppendUse {
@@ -108,7 +132,7 @@ impl Scheme {
             | Scheme::Adaptive
             | Scheme::Biza
             | Scheme::Zraid
-            | Scheme::InPlace => AppendUse::OneSmall,
+            | Scheme::InPlace(_) => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
             Scheme::Area => AppendUse::Areas,
         }
@@ -126,7 +150,7 @@ impl Scheme {
             | Scheme::Adaptive
             | Scheme::Biza
             | Scheme::Zraid
-            | Scheme::InPlace => 1,
+            | Scheme::InPlace(_) => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

@@ -72,6 +72,9 @@ pub struct Setting {
     /// Share of the index that is in memory, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_percent: Option<u32>,
+    /// Size of the cache of parities, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_mib: Option<u32>,
     /// Size of the volume, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_mib: Option<u32>,
@@ -128,6 +131,7 @@ impl fmt::Display for Setting {
             ("logical_zones", self.logical_zones),
             ("reserved_percent", self.reserved_percent),
             ("index_percent", self.index_percent),
+            ("cache_mib", self.cache_mib),
             ("volume_mib", self.volume_mib),
             ("channel_groups", self.channel_groups),
             ("wrong_percent", self.wrong_percent),

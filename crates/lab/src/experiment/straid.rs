@@ -7,18 +7,28 @@
 pub mod fig10;
 pub mod fig11;
 pub mod fig16;
+pub mod fig20;
 pub mod fig21;
+pub mod made_up;
+pub mod table4;
+pub mod table5;
+pub mod traces;
 
 use super::Conditions;
 use super::draft::Cell;
 use super::measurement::{DRIVE_READS, DRIVE_WRITES, READ_THROUGHPUT, Value, WRITE_THROUGHPUT, values_of};
-use super::scheme::Scheme;
+use super::scheme::{InPlace, Scheme};
 use super::setting::Setting;
 use crate::md_array::NewArray;
 use crate::md_speed::Setup;
 use crate::md_speed::rig::{Load, Places, Rig};
 use crate::precise::precise_u64;
-use anyhow::{Context, Result};
+use crate::workload::Measured;
+use anyhow::{Context, Result, bail};
+use array::inplace::Counters;
+use array::inplace::cache::CACHE_BYTES;
+use array::inplace::start::Tuning;
+use array::inplace::window::Manner;
 use drive::timing::Profile;
 
 const PROFILE: &str = "conventional-nvme";
@@ -34,6 +44,7 @@ const CLIENTS: u32 = 64;
 /// Workloads, as they are named in settings.
 const RANDOM_WRITE: &str = "random-write";
 const SEQUENTIAL_WRITE: &str = "sequential-write";
+const STREAM_WRITE: &str = "sequential-write-one-stream";
 const RANDOM_READ: &str = "random-read";
 const DEGRADED_WRITE: &str = "random-write-degraded";
 const DEGRADED_READ: &str = "random-read-degraded";
@@ -50,7 +61,17 @@ fn cell(level: u8, request_kib: u32, clients: u32, workload: &'static str) -> Ce
         workload: Some(workload),
         ..Setting::default()
     };
-    Cell { scheme: Scheme::InPlace, setting }
+    cell_of(setting)
+}
+
+/// A setting of the engine as it is served.
+fn cell_of(setting: Setting) -> Cell {
+    Cell { scheme: Scheme::InPlace(InPlace::Adaptive), setting }
+}
+
+/// The same setting with another window or cache.
+fn with(variant: InPlace, cell: Cell) -> Cell {
+    Cell { scheme: Scheme::InPlace(variant), ..cell }
 }
 
 fn setup(conditions: Conditions) -> Result<Setup> {
@@ -69,27 +90,60 @@ fn array(setting: &Setting) -> Result<NewArray> {
     })
 }
 
-/// Runs the clients of a cell.
-fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
-    let setup = setup(conditions)?;
-    let setting = &cell.setting;
+/// Window and cache of a cell's engine.
+fn tuning(cell: &Cell) -> Result<Tuning> {
+    let Scheme::InPlace(variant) = cell.scheme else { bail!("another engine's scheme") };
+    let window = match variant {
+        InPlace::Adaptive | InPlace::NoCache => Manner::Adaptive,
+        InPlace::Straid => Manner::Paper,
+        InPlace::MdWindow => Manner::Md,
+        InPlace::NoTwoPhase => Manner::Alone,
+    };
+    let usual = if variant == InPlace::NoCache { 0 } else { CACHE_BYTES };
+    let cache_bytes = cell.setting.cache_mib.map_or(usual, |mib| u64::from(mib) << 20);
+    Ok(Tuning { window, cache_bytes, ..Tuning::default() })
+}
+
+/// Load of a cell's clients.
+fn load_of(setting: &Setting) -> Result<Load> {
     let workload = setting.workload.context("a workload")?;
-    let load = Load {
-        places: if workload == SEQUENTIAL_WRITE { Places::Sequential } else { Places::Random },
+    Ok(Load {
+        places: match workload {
+            SEQUENTIAL_WRITE => Places::Sequential,
+            STREAM_WRITE => Places::Together,
+            _ => Places::Random,
+        },
         is_read: [RANDOM_READ, DEGRADED_READ].contains(&workload),
         blocks: u64::from(setting.request_kib.context("a size of requests")?) / 4,
         clients: setting.queue_depth.context("a count of clients")?,
-    };
-    let lost = u16::from([DEGRADED_READ, DEGRADED_WRITE].contains(&workload));
-    let mut rig = Rig::new(&setup, &array(setting)?, lost)?;
-    let measured = rig.run(load, setup.span_us)?;
-    if load.is_read {
+    })
+}
+
+/// Runs the clients of a cell: what they measured, and what the engine counted.
+fn run_clients(cell: &Cell, conditions: Conditions) -> Result<(Measured, Counters)> {
+    let setting = &cell.setting;
+    let setup = setup(conditions)?;
+    let lost =
+        u16::from(setting.workload.is_some_and(|name| [DEGRADED_READ, DEGRADED_WRITE].contains(&name)));
+    let mut rig = Rig::tuned(&setup, &array(setting)?, lost, tuning(cell)?)?;
+    let measured = rig.run(load_of(setting)?, setup.span_us)?;
+    Ok((measured, rig.volume.engine.status().counters))
+}
+
+/// Blocks that members read and wrote for each that clients wrote.
+fn member_blocks(counters: &Counters) -> [Value; 2] {
+    let per = |blocks: u64| precise_u64(blocks) / precise_u64(counters.written.max(1));
+    [(DRIVE_READS, counters.read_for_writes), (DRIVE_WRITES, counters.member_written)]
+        .map(|(metric, blocks)| Value { metric, value: per(blocks) })
+}
+
+/// Runs the clients of a cell.
+fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    let (measured, counters) = run_clients(cell, conditions)?;
+    if load_of(&cell.setting)?.is_read {
         return Ok(values_of(&measured, READ_THROUGHPUT));
     }
-    let counters = rig.volume.engine.status().counters;
-    let per = |blocks: u64| precise_u64(blocks) / precise_u64(counters.written.max(1));
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
-    values.push(Value { metric: DRIVE_READS, value: per(counters.read_for_writes) });
-    values.push(Value { metric: DRIVE_WRITES, value: per(counters.member_written) });
+    values.extend(member_blocks(&counters));
     Ok(values)
 }

@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 31] = [
+const METRICS: [Metric; 35] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -39,6 +39,10 @@ const METRICS: [Metric; 31] = [
     search::SEARCH,
     DRIVE_READS,
     straid::fig11::DRIVES_THROUGHPUT,
+    straid::traces::CACHE_HITS,
+    straid::table4::METRICS[0],
+    straid::table4::METRICS[1],
+    straid::table4::METRICS[2],
     DATA_BYTES,
     PARITY_BYTES,
     ABSORBED_BYTES,

@@ -2,6 +2,7 @@
 
 use super::rig::{Answer, Array, Ask, BEGIN, TURNS_MAX, fill_with_zeros};
 use anyhow::{Context, Result, ensure};
+use array::inplace::volume::InPlaceVolume;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::time::{Instant, Nanos};
 use base::units::Lba;
@@ -14,6 +15,13 @@ pub trait Timed: Volume {
     /// Blocks of clients that were decoded from others of their stripes.
     fn blocks_decoded(&self) -> u64 {
         0
+    }
+}
+
+impl Timed for InPlaceVolume {
+    fn pass_time(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
+        let next = self.next_deadline().map(|next| next.max(now));
+        [next, until].into_iter().flatten().min()
     }
 }
 

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 const TURNS_MAX: u32 = 1_000_000;
 
 /// Frames for clients: 64 requests of 2 MiB.
-const CLIENT_FRAMES: usize = 64 * 512;
+pub const CLIENT_FRAMES: usize = 64 * 512;
 
 /// Places of requests, each a multiple of their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Places {
     Random,
     /// One behind the other, each client in a part of the volume of its own.
     Sequential,
+    /// One behind the other, all clients in one stream.
+    Together,
 }
 
 /// Requests of clients.
@@ -70,7 +72,12 @@ pub fn device(setup: &Setup, sectors: u64, number: u64) -> Result<Box<dyn BlockD
 impl Rig {
     /// An array whose first `lost` members are lost.
     pub fn new(setup: &Setup, array: &NewArray, lost: u16) -> Result<Rig> {
-        let mut engine = array.engine(Tuning { client_frames: CLIENT_FRAMES, ..Tuning::default() })?;
+        Rig::tuned(setup, array, lost, Tuning::default())
+    }
+
+    /// The same with an engine that is tuned.
+    pub fn tuned(setup: &Setup, array: &NewArray, lost: u16, tuning: Tuning) -> Result<Rig> {
+        let mut engine = array.engine(Tuning { client_frames: CLIENT_FRAMES, ..tuning })?;
         (0..lost).for_each(|role| engine.fail_member(Role(role)));
         let devices: Result<Vec<_>> = (0..u64::from(array.members))
             .map(|number| device(setup, array.sectors, number).map(Some))
@@ -130,10 +137,12 @@ impl Rig {
     fn submit(&mut self, load: Load, client: u32) {
         let places = self.volume.blocks() / load.blocks;
         let own = places / u64::from(load.clients);
-        let taken = &mut self.taken[usize::try_from(client).expect("a number of a client")];
+        let taker = if load.places == Places::Together { 0 } else { client };
+        let taken = &mut self.taken[usize::try_from(taker).expect("a number of a client")];
         let place = match load.places {
             Places::Random => self.random.below(places),
             Places::Sequential => u64::from(client) * own + *taken % own,
+            Places::Together => *taken % places,
         };
         *taken += 1;
         let lba = Lba(place * load.blocks);

@@ -118,8 +118,7 @@ impl Volume for InPlaceStack {
 
 impl Timed for InPlaceStack {
     fn pass_time(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
-        let next = self.volume.next_deadline().map(|next| next.max(now));
-        [next, until].into_iter().flatten().min()
+        self.volume.pass_time(now, until)
     }
 }
 
