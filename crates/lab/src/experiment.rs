@@ -179,6 +179,8 @@ pub const ALL: &[Experiment] = &[
     beyond::EXPERIMENT,
     straid::fig10::EXPERIMENT,
     straid::fig11::EXPERIMENT,
+    straid::fig12::EXPERIMENT,
+    straid::fig15::EXPERIMENT,
     straid::fig16::EXPERIMENT,
     straid::fig20::EXPERIMENT,
     straid::fig21::EXPERIMENT,

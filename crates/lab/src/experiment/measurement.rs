@@ -27,6 +27,8 @@ pub const WRITE_THROUGHPUT: Metric = metric("write_throughput_mib_s", "MiB/s");
 pub const READ_THROUGHPUT: Metric = metric("read_throughput_mib_s", "MiB/s");
 /// Bytes of clients read and written per second.
 pub const THROUGHPUT: Metric = metric("throughput_mib_s", "MiB/s");
+/// Mean latency.
+pub const MEAN: Metric = metric("mean_latency_us", "us");
 /// Median latency.
 pub const P50: Metric = metric("p50_latency_us", "us");
 /// 95 % of latencies are at most this.

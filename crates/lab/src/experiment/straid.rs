@@ -6,6 +6,8 @@
 
 pub mod fig10;
 pub mod fig11;
+pub mod fig12;
+pub mod fig15;
 pub mod fig16;
 pub mod fig20;
 pub mod fig21;

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::measurement::{
-    ABSORBED_BYTES, DATA_BYTES, DRIVE_READS, DRIVE_WRITES, FLASH_BYTES, INDEX_RESIDENT, Metric, P50, P95,
-    P99, P999, P9999, PARITY_BYTES, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
+    ABSORBED_BYTES, DATA_BYTES, DRIVE_READS, DRIVE_WRITES, FLASH_BYTES, INDEX_RESIDENT, MEAN, Metric, P50,
+    P95, P99, P999, P9999, PARITY_BYTES, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
 };
 use super::scheme::{self, Scheme};
 use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 35] = [
+const METRICS: [Metric; 37] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -40,6 +40,8 @@ const METRICS: [Metric; 35] = [
     DRIVE_READS,
     straid::fig11::DRIVES_THROUGHPUT,
     straid::traces::CACHE_HITS,
+    MEAN,
+    straid::fig12::SPREAD,
     straid::table4::METRICS[0],
     straid::table4::METRICS[1],
     straid::table4::METRICS[2],
