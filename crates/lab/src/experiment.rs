@@ -182,6 +182,8 @@ pub const ALL: &[Experiment] = &[
     straid::fig12::EXPERIMENT,
     straid::fig15::EXPERIMENT,
     straid::fig16::EXPERIMENT,
+    straid::fig17::EXPERIMENT,
+    straid::fig18::EXPERIMENT,
     straid::fig20::EXPERIMENT,
     straid::fig21::EXPERIMENT,
     straid::table4::EXPERIMENT,

@@ -9,6 +9,8 @@ pub mod fig11;
 pub mod fig12;
 pub mod fig15;
 pub mod fig16;
+pub mod fig17;
+pub mod fig18;
 pub mod fig20;
 pub mod fig21;
 pub mod made_up;

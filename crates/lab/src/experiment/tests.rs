@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 37] = [
+const METRICS: [Metric; 41] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -42,6 +42,10 @@ const METRICS: [Metric; 37] = [
     straid::traces::CACHE_HITS,
     MEAN,
     straid::fig12::SPREAD,
+    straid::fig18::P10,
+    straid::fig18::P25,
+    straid::fig18::P75,
+    straid::fig18::P90,
     straid::table4::METRICS[0],
     straid::table4::METRICS[1],
     straid::table4::METRICS[2],
