@@ -25,11 +25,20 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("pm1731a", include_str!("../../../profiles/pm1731a.toml")),
     ("femu-zapraid", include_str!("../../../profiles/femu-zapraid.toml")),
     ("conventional-nvme", include_str!("../../../profiles/conventional-nvme.toml")),
+    ("conventional-sata", include_str!("../../../profiles/conventional-sata.toml")),
 ];
 
 /// Names alone, in the same order.
-const NAMES: &[&str] =
-    &["zn540-1tb", "zn540-4tb", "j5500z", "ns8600g", "pm1731a", "femu-zapraid", "conventional-nvme"];
+const NAMES: &[&str] = &[
+    "zn540-1tb",
+    "zn540-4tb",
+    "j5500z",
+    "ns8600g",
+    "pm1731a",
+    "femu-zapraid",
+    "conventional-nvme",
+    "conventional-sata",
+];
 
 /// Times that everything takes in one kind of drive.
 #[derive(Clone, Debug, Deserialize)]
