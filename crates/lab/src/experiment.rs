@@ -184,6 +184,7 @@ pub const ALL: &[Experiment] = &[
     straid::fig16::EXPERIMENT,
     straid::fig17::EXPERIMENT,
     straid::fig18::EXPERIMENT,
+    straid::fig19::EXPERIMENT,
     straid::fig20::EXPERIMENT,
     straid::fig21::EXPERIMENT,
     straid::table4::EXPERIMENT,

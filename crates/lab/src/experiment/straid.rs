@@ -11,6 +11,7 @@ pub mod fig15;
 pub mod fig16;
 pub mod fig17;
 pub mod fig18;
+pub mod fig19;
 pub mod fig20;
 pub mod fig21;
 pub mod made_up;
@@ -36,6 +37,14 @@ use array::inplace::window::Manner;
 use drive::timing::Profile;
 
 const PROFILE: &str = "conventional-nvme";
+/// A slower drive.
+const SLOW: &str = "conventional-sata";
+/// A faster drive: dies and buffers of the ZN540 4 TB behind the translation layer of the former.
+const FAST: &str = "zn540-4tb-conventional";
+/// Its capacity, spare flash as a share of that, and the size of erase blocks: as the former has them.
+const FAST_BYTES: u64 = 64 << 30;
+const FAST_SPARE: f64 = 0.42;
+const FAST_ERASED_BYTES: u64 = 48 << 20;
 /// Drives of all arrays: 5+1 in RAID-5, 4+2 in RAID-6.
 const DRIVES: usize = 6;
 /// Sectors of a drive, 8 GiB.
@@ -78,9 +87,19 @@ fn with(variant: InPlace, cell: Cell) -> Cell {
     Cell { scheme: Scheme::InPlace(variant), ..cell }
 }
 
-fn setup(conditions: Conditions) -> Result<Setup> {
-    let span_us = (SPAN_US * conditions.scale).max(SPAN_MIN_US);
-    Ok(Setup { profile: Profile::load(PROFILE)?, span_us, seed: conditions.seed })
+fn profile(name: &str) -> Result<Profile> {
+    if name != FAST {
+        return Ok(Profile::load(name)?);
+    }
+    let shape = (FAST_SPARE, FAST_ERASED_BYTES);
+    Ok(Profile::load("zn540-4tb")?.as_conventional(&Profile::load(PROFILE)?, FAST_BYTES, shape)?)
+}
+
+fn setup(setting: &Setting, conditions: Conditions) -> Result<Setup> {
+    // So that as much is written.
+    let times = if setting.profile == SLOW { 4.0 } else { 1.0 };
+    let span_us = times * (SPAN_US * conditions.scale).max(SPAN_MIN_US);
+    Ok(Setup { profile: profile(setting.profile)?, span_us, seed: conditions.seed })
 }
 
 fn array(setting: &Setting) -> Result<NewArray> {
@@ -126,7 +145,7 @@ fn load_of(setting: &Setting) -> Result<Load> {
 /// Runs the clients of a cell: what they measured, and what the engine counted.
 fn run_clients(cell: &Cell, conditions: Conditions) -> Result<(Measured, Counters)> {
     let setting = &cell.setting;
-    let setup = setup(conditions)?;
+    let setup = setup(setting, conditions)?;
     let lost =
         u16::from(setting.workload.is_some_and(|name| [DEGRADED_READ, DEGRADED_WRITE].contains(&name)));
     let mut rig = Rig::tuned(&setup, &array(setting)?, lost, tuning(cell)?)?;

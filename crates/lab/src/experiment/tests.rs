@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 41] = [
+const METRICS: [Metric; 42] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -42,6 +42,7 @@ const METRICS: [Metric; 41] = [
     straid::traces::CACHE_HITS,
     MEAN,
     straid::fig12::SPREAD,
+    straid::fig19::DRIVES_THROUGHPUT,
     straid::fig18::P10,
     straid::fig18::P25,
     straid::fig18::P75,

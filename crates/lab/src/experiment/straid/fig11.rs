@@ -38,7 +38,7 @@ fn cells() -> Vec<Cell> {
 
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let mut values = super::measure(cell, conditions)?;
-    let setup = setup(conditions)?;
+    let setup = setup(&cell.setting, conditions)?;
     let array = array(&cell.setting)?;
     let geometry = array.geometry();
     let blocks = u64::from(cell.setting.request_kib.context("a size of requests")?) / 4;

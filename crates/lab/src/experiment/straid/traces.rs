@@ -60,7 +60,7 @@ pub fn events<'a>(cell: &Cell, conditions: Conditions<'a>) -> Result<Cow<'a, [Ev
 pub fn run(cell: &Cell, conditions: Conditions) -> Result<(Measured, Counters)> {
     let events = events(cell, conditions)?;
     let array = array(&cell.setting)?;
-    let setup = setup(conditions)?;
+    let setup = setup(&cell.setting, conditions)?;
     let tuning = Tuning { client_frames: CLIENT_FRAMES, ..tuning(cell)? };
     let devices: Result<Vec<_>> =
         (0..u64::from(array.members)).map(|number| device(&setup, SECTORS, number).map(Some)).collect();
