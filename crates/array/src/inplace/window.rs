@@ -7,8 +7,9 @@
 //!   alone      not at all, and nothing joins: each write is a round of its own, for comparison
 //! ```
 //! *One rule*: a row waits only for what can still come. That is so while a stream, of requests one behind the other, has its next place
-//! in the strip; while not everything that clients have open waits here, or they had more open at once lately; and as long as a
-//! read takes that the wait is to save, since the last request came. Rows that are whole go at once and read nothing. When
+//! in the strip, and clients have as much of it open at once as lies between the first and the last piece of a row; while not everything
+//! that they have open waits here, or they had more open at once lately; and as long as a read takes that the wait is to save, since the
+//! last request came. Rows that are whole go at once and read nothing. When
 //! clients cannot send more, the row that the stream would fill last goes, and makes room for those that fill the others.
 //!
 //! What waits has no round and no frames of one: it stays in the queue of its slot, jobs of whole rows in front. Jobs that share
@@ -59,6 +60,8 @@ struct Stream {
     /// Block that comes next.
     next: u64,
     requests: u32,
+    /// Blocks of its last write.
+    blocks: u64,
     /// Number of its last write.
     used: u64,
 }
@@ -101,16 +104,17 @@ impl Window {
         }
         self.note_open(open);
         self.writes += 1;
-        let next = Stream { next: first + blocks, requests: 1, used: self.writes };
-        let (mut oldest, mut used) = (0, u64::MAX);
+        let (mut place, mut used, mut before) = (0, u64::MAX, 0);
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if stream.next == first && stream.requests > 0 {
-                *stream = Stream { requests: stream.requests.saturating_add(1), ..next };
-                return;
+                // A stream that comes to where a lone write ended is one with it.
+                before = before.max(stream.requests);
+                *stream = Stream::default();
             }
-            (oldest, used) = if stream.used < used { (index, stream.used) } else { (oldest, used) };
+            (place, used) = if stream.used < used { (index, stream.used) } else { (place, used) };
         }
-        self.streams[oldest] = next;
+        let requests = u32::saturating_add(before, 1);
+        self.streams[place] = Stream { next: first + blocks, requests, blocks, used: self.writes };
     }
 
     /// True when a write may be a part of a round with others.
@@ -128,10 +132,24 @@ impl Window {
         self.peak.0 = self.peak.0.max(open);
     }
 
-    /// True when a stream goes on within these blocks.
-    fn expects(&self, blocks: &std::ops::Range<u64>) -> bool {
-        let is_stream = |stream: &&Stream| stream.requests >= STREAM_REQUESTS_MIN;
-        self.streams.iter().filter(is_stream).any(|stream| blocks.contains(&stream.next))
+    /// True when a stream goes on within these blocks, and clients have so many blocks of it open at once.
+    fn expects(&self, blocks: &std::ops::Range<u64>, open_blocks: u64) -> bool {
+        let is_next = |stream: &&Stream| blocks.contains(&stream.next) && self.goes_on(stream);
+        self.streams.iter().filter(is_next).any(|stream| {
+            let open = self.open_of_each();
+            open > 1 && open.saturating_mul(stream.blocks) >= open_blocks
+        })
+    }
+
+    fn goes_on(&self, stream: &Stream) -> bool {
+        stream.requests >= STREAM_REQUESTS_MIN && stream.used + u64::from(PEAK_REQUESTS) > self.writes
+    }
+
+    /// Requests of each stream that are open at once, as if all were spread evenly over those that go on.
+    fn open_of_each(&self) -> u64 {
+        let streams = self.streams.iter().filter(|stream| self.goes_on(stream)).count();
+        let open = self.peak.0.max(self.peak.1) / streams.max(1);
+        u64::try_from(open).expect("requests fit memory")
     }
 
     fn forget(&mut self, slot: u32) {
@@ -232,10 +250,14 @@ impl InPlace {
         let Slot { strip: Strip(strip), waiting, .. } = self.table.slot(number);
         let is_stripe = self.map.chunk_rows() == self.map.strip_rows();
         let blocks = self.map.strip_blocks();
+        // From the first piece of a row to its last.
+        let row_span = blocks - self.map.strip_rows();
         let is_expected = match self.window.manner {
             Manner::Paper | Manner::Alone => false,
             Manner::Md => true,
-            Manner::Adaptive => is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks)),
+            Manner::Adaptive => {
+                is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks), row_span)
+            }
         };
         is_expected && waiting.iter().all(|job| job.work.kind() == Kind::Write)
     }

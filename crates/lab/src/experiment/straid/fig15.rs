@@ -133,3 +133,35 @@ fn plots(draft: &mut Draft) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::SEQUENTIAL_WRITE;
+    use super::*;
+    use crate::experiment::Conditions;
+    use crate::experiment::measurement::WRITE_THROUGHPUT;
+
+    /// A row of 5+1 spans 64 blocks: who never has as many of a stream open would wait for what cannot come, and drives would be idle.
+    #[test]
+    fn streams_of_few_requests_do_not_wait_for_whole_rows() {
+        let conditions = Conditions { seed: 1, scale: 0.2, trace: None, host: None };
+        for (workload, size, clients) in [
+            (STREAM_WRITE, 4, 2),
+            (STREAM_WRITE, 4, 16),
+            (SEQUENTIAL_WRITE, 4, 8),
+            (SEQUENTIAL_WRITE, 64, 4),
+            (SEQUENTIAL_WRITE, 1024, 2),
+        ] {
+            let throughput = |variant| {
+                let values = measure(&of(variant, workload, size, clients), conditions).unwrap();
+                assert_eq!(values[0].metric, WRITE_THROUGHPUT);
+                values[0].value
+            };
+            let [adaptive, straid] = [InPlace::Adaptive, InPlace::Straid].map(throughput);
+            assert!(
+                adaptive >= 0.95 * straid,
+                "{workload} of {size} KiB, {clients} clients: {adaptive} and {straid} MiB/s"
+            );
+        }
+    }
+}
