@@ -22,6 +22,8 @@ pub struct Memory {
     pub segments: u64,
     /// State needed while segments are written: their stripe tables, and metadata for the footers.
     pub open_segments: u64,
+    /// What is believed of the channel groups of each drive: the same for any volume.
+    pub channels: u64,
     /// Blocks with writes in flight.
     pub in_flight: u64,
     /// Buffers that were ever used at a time.
@@ -31,13 +33,14 @@ pub struct Memory {
 impl Memory {
     /// Each structure with its name.
     #[must_use]
-    pub fn rows(&self) -> [(&'static str, u64); 7] {
+    pub fn rows(&self) -> [(&'static str, u64); 8] {
         [
             ("index", self.index),
             ("trimmed", self.trimmed),
             ("stripe_tables", self.stripe_tables),
             ("segments", self.segments),
             ("open_segments", self.open_segments),
+            ("channels", self.channels),
             ("in_flight", self.in_flight),
             ("buffers", self.buffers),
         ]
@@ -68,6 +71,7 @@ impl Memory {
             stripe_tables: stripe_tables as u64,
             segments: segments as u64,
             open_segments: open_segments as u64,
+            channels: core.segments.channels().memory_bytes() as u64,
             in_flight: clients.in_flight.memory_bytes() as u64,
             buffers: core.frames.frames_made() as u64 * (BLOCK_BYTES_U64 + OOB_BYTES as u64),
         }

@@ -767,7 +767,7 @@ impl SegmentTable {
         }
         let zones: usize = self.owner.iter().map(Vec::capacity).sum::<usize>()
             + self.free.iter().map(VecDeque::capacity).sum::<usize>();
-        bytes.segments += zones * size_of::<u32>() + self.channels.memory_bytes();
+        bytes.segments += zones * size_of::<u32>();
         bytes.open_segments += self.spare.memory_bytes();
         bytes
     }

@@ -54,6 +54,9 @@ const WRITES_UNTIL_RIGHT: Metric = Metric { name: "writes_until_right", unit: "w
 const RIGHT_AFTER: Metric = Metric { name: "right_percent_after", unit: "%" };
 const FLIPS: Metric = Metric { name: "flips", unit: "flips" };
 const FALSE_FLIPS: Metric = Metric { name: "false_flips", unit: "flips" };
+/// All of them.
+pub(super) const METRICS: [Metric; 5] =
+    [VICTIMS_UNTIL_RIGHT, WRITES_UNTIL_RIGHT, RIGHT_AFTER, FLIPS, FALSE_FLIPS];
 
 fn cell(scheme: Scheme, map: &'static str, groups: u32, wrong_percent: u32) -> Cell {
     let setting = Setting {
@@ -166,13 +169,14 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 fn values(verdict: &Verdict, load: &Load, detector: &Detector) -> Vec<Value> {
     let (victims, writes) = verdict.right_since.unwrap_or((verdict.victims, load.writes()));
     let right = 100.0 * verdict.shares / precise_u64(verdict.writes_since.max(1));
-    vec![
-        Value { metric: VICTIMS_UNTIL_RIGHT, value: precise_u64(victims) },
-        Value { metric: WRITES_UNTIL_RIGHT, value: precise_u64(writes) },
-        Value { metric: RIGHT_AFTER, value: right },
-        Value { metric: FLIPS, value: precise_u64(detector.flips()) },
-        Value { metric: FALSE_FLIPS, value: precise_u64(verdict.false_flips) },
-    ]
+    let values = [
+        precise_u64(victims),
+        precise_u64(writes),
+        right,
+        precise_u64(detector.flips()),
+        precise_u64(verdict.false_flips),
+    ];
+    METRICS.into_iter().zip(values).map(|(metric, value)| Value { metric, value }).collect()
 }
 
 /// Share of open zones whose group is right, where each believed group stands for the one of the drive with which most are right.

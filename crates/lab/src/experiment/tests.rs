@@ -63,7 +63,8 @@ fn every() -> impl Iterator<Item = &'static Experiment> {
 
 /// A run whose every value is 1.
 fn made_up_run() -> Vec<Value> {
-    METRICS.into_iter().chain(design::METRICS).map(|metric| Value { metric, value: 1.0 }).collect()
+    let all = METRICS.into_iter().chain(design::METRICS).chain(channels::METRICS);
+    all.map(|metric| Value { metric, value: 1.0 }).collect()
 }
 
 /// The outcome of an experiment with such runs.
