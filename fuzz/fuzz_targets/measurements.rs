@@ -1,9 +1,14 @@
 //! The table of measurements of `lab compare`: every row is counted, once, and is a number.
 #![no_main]
 
+// The file alone: a laboratory of experiments takes long to build.
+#[allow(dead_code, reason = "a target reads the table and runs no model")]
+#[path = "../../crates/lab/src/compare/rows.rs"]
+mod rows;
+
 use fuzz::seed;
-use lab::compare::parse;
 use libfuzzer_sys::fuzz_target;
+use rows::parse;
 
 fn seeds() {
     let text = "figure,op,request_bytes,lba_format,stack,concurrency_kind,concurrency,metric,value,n_runs,spread,\

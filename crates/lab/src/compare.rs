@@ -8,8 +8,7 @@
 mod rows;
 mod setting;
 
-pub use rows::{Rows, parse};
-pub use setting::Setting;
+pub use rows::{Rows, Setting, parse};
 
 use crate::pool;
 use crate::workload::percentile;

@@ -34,7 +34,7 @@ const ROOMS: &[Room] = &[
     room("xtask", &[], true),
     // A client of a served cache, in a workspace of its own.
     room("tests/clients/rust", &[], true),
-    room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server", "lab"], true),
+    room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server"], true),
 ];
 
 const fn room(folder: &'static str, may_see: &'static [&'static str], may_use_others: bool) -> Room {

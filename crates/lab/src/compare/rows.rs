@@ -1,6 +1,5 @@
 //! Reading the table.
 
-use crate::compare::Setting;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
@@ -23,6 +22,45 @@ pub struct Rows {
     pub rows: usize,
     /// Rows that were left out.
     pub rows_flagged: usize,
+}
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Description in words.
+    pub name: String,
+    /// The operation.
+    pub op: String,
+    /// Metric and value of each row.
+    pub metrics: Vec<(String, f64)>,
+    pub(super) bytes: u64,
+    pub(super) small_blocks: bool,
+    pub(super) stack: String,
+    pub(super) by_zones: bool,
+    pub(super) concurrency: u32,
+    pub(super) condition: String,
+    pub(super) by_second: bool,
+}
+
+impl Setting {
+    /// The experiment of a row.
+    #[must_use]
+    pub fn of(fields: &[&str]) -> Setting {
+        let (op, bytes, format, stack) = (fields[1], fields[2], fields[3], fields[4]);
+        let (kind, concurrency, condition) = (fields[5], fields[6], fields[12]);
+        Setting {
+            name: format!("{op} {bytes} B, {format}, {stack}, {kind}={concurrency} {condition}"),
+            op: op.to_owned(),
+            metrics: Vec::new(),
+            bytes: bytes.parse().unwrap_or(0),
+            small_blocks: format == "512",
+            stack: stack.to_owned(),
+            by_zones: kind == "zones",
+            concurrency: concurrency.parse().unwrap_or(1),
+            condition: condition.to_owned(),
+            by_second: fields[0] == "6",
+        }
+    }
 }
 
 /// Gathers the rows of a table.

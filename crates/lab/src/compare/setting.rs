@@ -1,6 +1,6 @@
 //! One experiment of the table, as jobs on the model.
 
-use crate::compare::Point;
+use crate::compare::{Point, Setting};
 use crate::precise::precise_u64;
 use crate::workload::{
     Job, Loop, Manage, ManageOp, Measured, Order, Span, What, join, percentile, variation,
@@ -17,44 +17,7 @@ const AREA_DEPTH: u32 = 8;
 /// Finishes of a nearly full zone are of two kinds, above and below this.
 const FINISH_MODES_US: f64 = 5000.0;
 
-/// An experiment.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Description in words.
-    pub name: String,
-    /// The operation.
-    pub op: String,
-    /// Metric and value of each row.
-    pub metrics: Vec<(String, f64)>,
-    bytes: u64,
-    small_blocks: bool,
-    stack: String,
-    by_zones: bool,
-    concurrency: u32,
-    condition: String,
-    by_second: bool,
-}
-
 impl Setting {
-    /// The experiment of a row.
-    #[must_use]
-    pub fn of(fields: &[&str]) -> Setting {
-        let (op, bytes, format, stack) = (fields[1], fields[2], fields[3], fields[4]);
-        let (kind, concurrency, condition) = (fields[5], fields[6], fields[12]);
-        Setting {
-            name: format!("{op} {bytes} B, {format}, {stack}, {kind}={concurrency} {condition}"),
-            op: op.to_owned(),
-            metrics: Vec::new(),
-            bytes: bytes.parse().unwrap_or(0),
-            small_blocks: format == "512",
-            stack: stack.to_owned(),
-            by_zones: kind == "zones",
-            concurrency: concurrency.parse().unwrap_or(1),
-            condition: condition.to_owned(),
-            by_second: fields[0] == "6",
-        }
-    }
-
     /// Returns the model's answer to each row; nothing where the model has no such thing.
     #[must_use]
     pub fn run(&self, profile: &Profile, conventional: Option<&Profile>, seed: u64) -> Vec<Point> {
