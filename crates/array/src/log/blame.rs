@@ -1,7 +1,8 @@
 //! Why a member was taken out of the array: what its drive answered, or what is left of it.
 
+use crate::log::token::Waiter;
 use std::fmt;
-use zone::device::Status;
+use zone::device::{Status, Token};
 
 /// What a member is blamed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,17 @@ pub enum Blame {
     },
     /// One of its zones took no more writes, and a drive that is gone had the data that was to be written elsewhere instead.
     DataGone,
+}
+
+impl Blame {
+    /// The drive answered the command of this token so.
+    ///
+    /// # Panics
+    /// When the token is none of ours.
+    #[must_use]
+    pub fn answer(token: Token, status: Status) -> Blame {
+        Blame::Answer { what: Waiter::from_token(token).name(), status }
+    }
 }
 
 impl fmt::Display for Blame {

@@ -320,9 +320,9 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
+        let Completion { token, status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
+            self.core.fail_member(drive, Blame::answer(token, status), fx);
         }
         let Load { segment, row: first, rows, .. } = *self.reader.loads.get(slot);
         let layout = self.core.segments.get(segment).layout;

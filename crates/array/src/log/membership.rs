@@ -273,7 +273,7 @@ impl Core {
     pub(super) fn on_superblock(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
         self.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
-            let blame = Blame::Answer { what: "the write of a superblock", status: completion.status };
+            let blame = Blame::answer(completion.token, completion.status);
             self.fail_member(drive, blame, fx);
         }
         assert!(self.membership.records_pending > 0, "a record is written once");

@@ -181,9 +181,9 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, frames, zone, offset, .. } = completion;
+        let Completion { token, status, frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
+            self.core.fail_member(drive, Blame::answer(token, status), fx);
         }
         let drive_index = base::units::DriveIndex::at(drive);
         let segment = self.core.segments.owner(drive_index, zone).expect("pinned while it is read");

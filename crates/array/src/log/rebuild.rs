@@ -421,7 +421,7 @@ impl MemberRebuild {
             core.frames.give_vec(completion.frames);
         }
         if completion.status != Status::Success {
-            let blame = Blame::Answer { what: "a write of its rebuild", status: completion.status };
+            let blame = Blame::answer(completion.token, completion.status);
             core.fail_member(drive, blame, fx);
         }
     }

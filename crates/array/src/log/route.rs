@@ -114,7 +114,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         if completion.status != Status::Success {
-            let blame = Blame::Answer { what: "a flush", status: completion.status };
+            let blame = Blame::answer(completion.token, completion.status);
             self.core.fail_member(drive, blame, fx);
         }
         if let Some(party) = self.device_flush.drive_flushed(&mut self.core, slot, fx) {

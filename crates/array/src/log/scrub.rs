@@ -442,9 +442,9 @@ impl Scrub {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
+        let Completion { token, status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            core.fail_member(drive, Blame::Answer { what: "a read of the scrub", status }, fx);
+            core.fail_member(drive, Blame::answer(token, status), fx);
         }
         let is_there = core.membership.has_zone(core.segments.get(slot), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {

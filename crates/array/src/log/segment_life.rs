@@ -25,9 +25,6 @@ use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
 use zone::stripe::Layout;
 
-/// Command whose refusal a member may be blamed for.
-const FINISH: &str = "the finish of a zone";
-
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
 
@@ -349,11 +346,12 @@ impl Reader {
             status => status,
         };
         let is_retired = core.segments.get(slot).is_retired(drive);
+        let what = Waiter::from_token(completion.token).name();
         match status {
             Status::Success => {}
             Status::ZoneIsReadOnly | Status::ZoneIsOffline if is_retired => {}
-            _ if is_retired => core.fail_member(drive, Blame::Answer { what: FINISH, status }, fx),
-            _ => match core.retire_zone(slot, drive, FINISH, status) {
+            _ if is_retired => core.fail_member(drive, Blame::Answer { what, status }, fx),
+            _ => match core.retire_zone(slot, drive, what, status) {
                 // It is told once more: the zone may be active still.
                 Ok(()) => return self.seal_zone(core, slot, drive, fx),
                 Err(blame) => core.fail_member(drive, blame, fx),
@@ -457,7 +455,7 @@ impl Core {
             Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
                 self.segments.get_mut(slot).zones_retired |= 1 << drive;
             }
-            status => self.fail_member(drive, Blame::Answer { what: "the reset of a zone", status }, fx),
+            status => self.fail_member(drive, Blame::answer(completion.token, status), fx),
         }
         let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
             panic!("a reset zone of a segment that is not being erased");

@@ -123,9 +123,9 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
+        let Completion { token, status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, Blame::Answer { what: "a read", status }, fx);
+            self.core.fail_member(drive, Blame::answer(token, status), fx);
         }
         let segment = self.reader.sweeps.get(slot).segment;
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), drive);

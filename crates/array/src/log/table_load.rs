@@ -117,9 +117,9 @@ impl Reader {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, frames, offset, .. } = completion;
+        let Completion { token, status, frames, offset, .. } = completion;
         if status == Status::DeviceGone {
-            core.fail_member(drive, Blame::Answer { what: "a read of a footer", status }, fx);
+            core.fail_member(drive, Blame::answer(token, status), fx);
         }
         let load = self.dropped_tables.loads.get(slot);
         let segment = core.segments.get(load.segment);

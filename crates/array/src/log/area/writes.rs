@@ -179,7 +179,7 @@ impl Shard {
     ) {
         self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
-            let blame = Blame::Answer { what: "a write to its write area", status: completion.status };
+            let blame = Blame::answer(completion.token, completion.status);
             self.core.fail_member(drive, blame, fx);
         }
         let is_written = completion.status == Status::Success && self.core.membership.is_present(drive);

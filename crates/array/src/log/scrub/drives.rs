@@ -54,7 +54,7 @@ impl Scrub {
         assert!(self.reads > 0, "a drive answers once");
         self.reads -= 1;
         if completion.status == Status::DeviceGone {
-            let blame = Blame::Answer { what: "a read of the scrub", status: completion.status };
+            let blame = Blame::answer(completion.token, completion.status);
             core.fail_member(drive, blame, fx);
         }
         let block = completion.frames.first().filter(|_| completion.status == Status::Success);
