@@ -16,7 +16,6 @@ use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::precise::{precise, precise_u64};
 use anyhow::{Context, Result};
-use base::random::Random;
 use detector::Detector;
 use drive::timing::Profile;
 use load::{Clock, Load};
@@ -201,11 +200,6 @@ fn share_right(load: &Load, detector: &Detector) -> f64 {
 
 /// The most groups of the experiment.
 const GROUPS_MAX: usize = 8;
-
-/// A share that is drawn, per cent.
-fn is_drawn(random: &mut Random, percent: u32) -> bool {
-    random.chance(u64::from(percent), 100)
-}
 
 fn judge(draft: &mut Draft) {
     for groups in GROUPS {

@@ -87,6 +87,24 @@ fn with(variant: InPlace, cell: Cell) -> Cell {
     Cell { scheme: Scheme::InPlace(variant), ..cell }
 }
 
+/// Clients on RAID-5, with this window or cache.
+fn of(variant: InPlace, workload: &'static str, size_kib: u32, clients: u32) -> Cell {
+    with(variant, cell(5, size_kib, clients, workload))
+}
+
+/// All of them with each other.
+fn of_all(workloads: &[&'static str], sizes: &[u32], counts: &[u32], variants: &[InPlace]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for workload in workloads {
+        for size in sizes {
+            for clients in counts {
+                cells.extend(variants.iter().map(|variant| of(*variant, workload, *size, *clients)));
+            }
+        }
+    }
+    cells
+}
+
 fn profile(name: &str) -> Result<Profile> {
     if name != FAST {
         return Ok(Profile::load(name)?);

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 const TURNS_MAX: u32 = 1_000_000;
 
 /// Frames for clients: 64 requests of 2 MiB.
-pub const CLIENT_FRAMES: usize = 64 * 512;
+const CLIENT_FRAMES: usize = 64 * 512;
 
 /// Places of requests, each a multiple of their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,15 @@ pub fn device(setup: &Setup, sectors: u64, number: u64) -> Result<Box<dyn BlockD
     Ok(Box::new(device))
 }
 
+/// An array with frames for the clients of a rig, on modelled devices.
+pub fn volume(setup: &Setup, array: &NewArray, tuning: Tuning) -> Result<InPlaceVolume> {
+    let engine = array.engine(Tuning { client_frames: CLIENT_FRAMES, ..tuning })?;
+    let numbers = 0..u64::from(array.members);
+    let devices: Result<Vec<_>> =
+        numbers.map(|number| device(setup, array.sectors, number).map(Some)).collect();
+    Ok(InPlaceVolume::new(engine, DeviceSet::new(devices?)))
+}
+
 impl Rig {
     /// An array whose first `lost` members are lost.
     pub fn new(setup: &Setup, array: &NewArray, lost: u16) -> Result<Rig> {
@@ -77,13 +86,10 @@ impl Rig {
 
     /// The same with an engine that is tuned.
     pub fn tuned(setup: &Setup, array: &NewArray, lost: u16, tuning: Tuning) -> Result<Rig> {
-        let mut engine = array.engine(Tuning { client_frames: CLIENT_FRAMES, ..tuning })?;
-        (0..lost).for_each(|role| engine.fail_member(Role(role)));
-        let devices: Result<Vec<_>> = (0..u64::from(array.members))
-            .map(|number| device(setup, array.sectors, number).map(Some))
-            .collect();
+        let mut volume = volume(setup, array, tuning)?;
+        (0..lost).for_each(|role| volume.engine.fail_member(Role(role)));
         Ok(Rig {
-            volume: InPlaceVolume::new(engine, DeviceSet::new(devices?)),
+            volume,
             now: Instant(0),
             random: Random::from_seed(setup.seed),
             next_id: 0,

@@ -5,7 +5,6 @@
 //! has been empty for longest; where it lies is drawn by the map at that moment.
 
 use super::detector::Detector;
-use super::is_drawn;
 use array::log::channels::ZoneWrite;
 use base::random::Random;
 use base::time::{Instant, Nanos};
@@ -143,7 +142,7 @@ impl Load<'_> {
             "opening" => self.openings % self.groups,
             _ => any(&mut self.random, groups),
         };
-        if self.groups > 1 && is_drawn(&mut self.random, self.clock.wrong_percent) {
+        if self.groups > 1 && self.random.chance(self.clock.wrong_percent.into(), 100) {
             group = (group + 1 + any(&mut self.random, groups - 1)) % self.groups;
         }
         self.openings += 1;

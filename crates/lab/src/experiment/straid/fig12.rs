@@ -4,7 +4,7 @@ use super::super::draft::{Cell, Draft};
 use super::super::measurement::{MEAN, Metric, P99, Value, WRITE_THROUGHPUT, values_of};
 use super::super::scheme::InPlace;
 use super::super::{Conditions, Experiment};
-use super::{CLIENTS, RANDOM_WRITE, STREAM_WRITE, cell, run_clients, with};
+use super::{CLIENTS, RANDOM_WRITE, STREAM_WRITE, of, of_all, run_clients};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::workload::variation;
 use anyhow::Result;
@@ -31,20 +31,8 @@ const VARIANTS: [InPlace; 3] = [InPlace::Adaptive, InPlace::Straid, InPlace::MdW
 /// Latencies that differ by less are taken for the same.
 const ALIKE: f64 = 1.05;
 
-fn of(variant: InPlace, workload: &'static str, size: u32, clients: u32) -> Cell {
-    with(variant, cell(5, size, clients, workload))
-}
-
 fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for workload in WORKLOADS {
-        for size in SIZES_KIB {
-            for clients in COUNTS {
-                cells.extend(VARIANTS.map(|variant| of(variant, workload, size, clients)));
-            }
-        }
-    }
-    cells
+    of_all(&WORKLOADS, &SIZES_KIB, &COUNTS, &VARIANTS)
 }
 
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {

@@ -4,7 +4,7 @@ use super::super::Experiment;
 use super::super::draft::{Cell, Draft};
 use super::super::measurement::{DRIVE_READS, DRIVE_WRITES, Metric};
 use super::super::scheme::InPlace;
-use super::{CLIENTS, RANDOM_WRITE, STREAM_WRITE, cell, measure, with};
+use super::{CLIENTS, RANDOM_WRITE, STREAM_WRITE, measure, of, of_all};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::md_cost::cells::{Cell as MdCell, Cells, Manner};
 use crate::precise::precise_u64;
@@ -30,47 +30,29 @@ const SIZES_KIB: [u32; 2] = [4, 64];
 const WORKLOADS: [&str; 2] = [STREAM_WRITE, RANDOM_WRITE];
 const VARIANTS: [InPlace; 3] = [InPlace::Adaptive, InPlace::Straid, InPlace::MdWindow];
 
-fn of(variant: InPlace, workload: &'static str, size: u32, clients: u32) -> Cell {
-    with(variant, cell(5, size, clients, workload))
-}
-
 fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for workload in WORKLOADS {
-        for size in SIZES_KIB {
-            for clients in COUNTS {
-                cells.extend(VARIANTS.map(|variant| of(variant, workload, size, clients)));
-            }
-        }
-    }
-    cells
+    of_all(&WORKLOADS, &SIZES_KIB, &COUNTS, &VARIANTS)
 }
 
-/// Cells of md's cost table that are such writes to 5+1 members.
-fn of_md(workload: &str) -> Vec<MdCell> {
+/// Blocks that md's members read and write for each that is written, with requests of this size and so many clients on 5+1, where
+/// measured.
+fn md_blocks(table: &Cells, workload: &str, size: u32, clients: u32) -> Option<[f64; 2]> {
     let manner = if workload == STREAM_WRITE { Manner::SequentialWrite } else { Manner::RandomWrite };
-    let cells = Cells::load().expect("the built-in table is tested").all;
-    let is_such = |cell: &MdCell| {
+    let is_such = |cell: &&MdCell| {
         let array = (cell.level, cell.members, cell.lost, cell.bitmap);
-        array == (5, 6, 0, false) && cell.op == manner
+        let load = (cell.op, cell.bytes, cell.depth);
+        array == (5, 6, 0, false) && load == (manner, u64::from(size) * 1024, u64::from(clients))
     };
-    let is_here = |cell: &MdCell| SIZES_KIB.iter().any(|size| u64::from(*size) * 1024 == cell.bytes);
-    cells.into_iter().filter(is_such).filter(is_here).collect()
-}
-
-/// Blocks that md's members read and write for each that is written, with requests of this size and so many clients, where measured.
-fn md_blocks(workload: &str, size: u32, clients: u32) -> Option<[f64; 2]> {
-    let bytes = u64::from(size) * 1024;
-    let all = of_md(workload);
-    let found = all.iter().find(|cell| cell.bytes == bytes && cell.depth == u64::from(clients))?;
+    let found = table.all.iter().find(is_such)?;
     Some([found.md_read, found.md_written].map(|blocks| blocks / precise_u64(found.blocks())))
 }
 
 fn judge(draft: &mut Draft) {
+    let table = Cells::load().expect("the built-in table is tested");
     for workload in WORKLOADS {
         for size in SIZES_KIB {
             for clients in COUNTS {
-                let Some(theirs) = md_blocks(workload, size, clients) else { continue };
+                let Some(theirs) = md_blocks(&table, workload, size, clients) else { continue };
                 let own = of(InPlace::Adaptive, workload, size, clients);
                 for (metric, theirs) in [DRIVE_READS, DRIVE_WRITES].into_iter().zip(theirs) {
                     // Both places at random are samples.
@@ -91,7 +73,7 @@ fn judge(draft: &mut Draft) {
     for variant in [InPlace::Straid, InPlace::Adaptive] {
         let lone = of(variant, STREAM_WRITE, 4, 1);
         let over = |draft: &Draft, cell: &Cell, metric, place: usize, (size, clients)| {
-            let theirs = md_blocks(STREAM_WRITE, size, clients).expect("it was measured")[place];
+            let theirs = md_blocks(&table, STREAM_WRITE, size, clients).expect("it was measured")[place];
             draft.values(cell, metric).into_iter().map(|ours| ours / theirs).collect::<Vec<f64>>()
         };
         let values = over(draft, &lone, DRIVE_READS, 0, (4, 1));
@@ -100,10 +82,10 @@ fn judge(draft: &mut Draft) {
         let values = over(draft, &deep, DRIVE_WRITES, 1, (64, 16));
         draft.number("straid-written-over-md", deep, WRITTEN_OVER_MD, &values);
     }
-    plots(draft);
+    plots(draft, &table);
 }
 
-fn plots(draft: &mut Draft) {
+fn plots(draft: &mut Draft, table: &Cells) {
     for (id, size, metric) in [
         ("straid-15-read-64k", 64, DRIVE_READS),
         ("straid-15-written-64k", 64, DRIVE_WRITES),
@@ -117,9 +99,9 @@ fn plots(draft: &mut Draft) {
         };
         let mut series = VARIANTS.map(line).to_vec();
         let place = usize::from(metric == DRIVE_WRITES);
-        let md = COUNTS
-            .into_iter()
-            .filter_map(|clients| Some((f64::from(clients), md_blocks(STREAM_WRITE, size, clients)?[place])));
+        let md = COUNTS.into_iter().filter_map(|clients| {
+            Some((f64::from(clients), md_blocks(table, STREAM_WRITE, size, clients)?[place]))
+        });
         series.push(Series { published: true, ..Series::by_number("Linux md, measured", md.collect()) });
         draft.plot(Plot {
             id,

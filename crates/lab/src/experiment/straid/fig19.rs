@@ -6,8 +6,8 @@ use super::super::scheme::InPlace;
 use super::super::setting::Setting;
 use super::super::{Conditions, Experiment};
 use super::{
-    CLIENTS, DRIVES, FAST, PROFILE, RANDOM_WRITE, SECTORS, SLOW, STREAM_WRITE, cell, member_blocks,
-    run_clients, setup, with,
+    CLIENTS, DRIVES, FAST, PROFILE, RANDOM_WRITE, SECTORS, SLOW, STREAM_WRITE, member_blocks, run_clients,
+    setup,
 };
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::md_speed::bare::{self, Part};
@@ -39,7 +39,7 @@ const WHOLE_SHARE: f64 = 5.0 / 6.0;
 const CHUNK_BLOCKS: u64 = 16;
 
 fn of(variant: InPlace, profile: &'static str, (size, workload): (u32, &'static str)) -> Cell {
-    let own = with(variant, cell(5, size, CLIENTS, workload));
+    let own = super::of(variant, workload, size, CLIENTS);
     Cell { setting: Setting { profile, ..own.setting }, ..own }
 }
 

@@ -4,7 +4,7 @@ use super::super::Experiment;
 use super::super::draft::{Cell, Draft};
 use super::super::measurement::{DRIVE_READS, Metric, WRITE_THROUGHPUT};
 use super::super::scheme::InPlace;
-use super::{CLIENTS, STREAM_WRITE, cell, measure, with};
+use super::{CLIENTS, STREAM_WRITE, measure, of_all};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 
 /// The experiment.
@@ -29,17 +29,11 @@ const SIZES_KIB: [u32; 3] = [64, 1024, 1280];
 const VARIANTS: [InPlace; 4] = [InPlace::Adaptive, InPlace::Straid, InPlace::MdWindow, InPlace::NoTwoPhase];
 
 fn of(variant: InPlace, size: u32, clients: u32) -> Cell {
-    with(variant, cell(5, size, clients, STREAM_WRITE))
+    super::of(variant, STREAM_WRITE, size, clients)
 }
 
 fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for size in SIZES_KIB {
-        for clients in COUNTS {
-            cells.extend(VARIANTS.map(|variant| of(variant, size, clients)));
-        }
-    }
-    cells
+    of_all(&[STREAM_WRITE], &SIZES_KIB, &COUNTS, &VARIANTS)
 }
 
 fn judge(draft: &mut Draft) {

@@ -8,17 +8,15 @@ use super::super::scheme::InPlace;
 use super::super::setting::Setting;
 use super::super::volume_rig::VolumeRig;
 use super::made_up::{self, PRXY_0, TRACES};
-use super::{DRIVES, PROFILE, SECTORS, array, member_blocks, setup, tuning, with};
-use crate::md_speed::rig::{CLIENT_FRAMES, device};
+use super::{DRIVES, PROFILE, array, member_blocks, setup, tuning, with};
+use crate::md_speed::rig;
 use crate::precise::{precise, precise_u64};
 use crate::trace::{self, Event};
 use crate::workload::Measured;
 use anyhow::{Context, Result, ensure};
 use array::inplace::Counters;
-use array::inplace::start::Tuning;
 use array::inplace::volume::InPlaceVolume;
 use array::request::Volume;
-use block::devices::DeviceSet;
 use std::borrow::Cow;
 
 /// Threads that replay, in the paper.
@@ -59,12 +57,8 @@ pub fn events<'a>(cell: &Cell, conditions: Conditions<'a>) -> Result<Cow<'a, [Ev
 /// Replays the trace of a cell: what was measured after a third of it, and what the engine counted since.
 pub fn run(cell: &Cell, conditions: Conditions) -> Result<(Measured, Counters)> {
     let events = events(cell, conditions)?;
-    let array = array(&cell.setting)?;
     let setup = setup(&cell.setting, conditions)?;
-    let tuning = Tuning { client_frames: CLIENT_FRAMES, ..tuning(cell)? };
-    let devices: Result<Vec<_>> =
-        (0..u64::from(array.members)).map(|number| device(&setup, SECTORS, number).map(Some)).collect();
-    let volume = InPlaceVolume::new(array.engine(tuning)?, DeviceSet::new(devices?));
+    let volume = rig::volume(&setup, &array(&cell.setting)?, tuning(cell)?)?;
     ensure!(trace::volume_blocks(&events) <= volume.blocks(), "the trace reaches beyond the array");
     let mut rig = VolumeRig::over(volume);
     let depth = cell.setting.queue_depth.context("a count of clients")?;
