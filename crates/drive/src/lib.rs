@@ -5,6 +5,7 @@
 //! [`ordinary`] drives are files, partitions and whole drives that are written in place.
 //! [`nvme`] drives are real ones with zones.
 //! [`patient`] ones wait for a drive that is away for a while.
+//! [`slices`] of a drive are drives of owners in threads of their own.
 //! [`modelled`] ones live in virtual time and keep nothing.
 //! [`timing`] knows how long the commands of real drives take, and [`TimedDrive`] makes an emulated
 //! drive take as long.
@@ -21,6 +22,7 @@ pub mod null;
 pub mod nvme;
 pub mod ordinary;
 pub mod patient;
+pub mod slices;
 pub mod units;
 pub mod zoned;
 

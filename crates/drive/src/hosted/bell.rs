@@ -43,7 +43,8 @@ impl Bell {
         self.0.is_heard.load(Ordering::Acquire)
     }
 
-    pub(super) fn ring(&self) {
+    /// Rings once.
+    pub fn ring(&self) {
         ring(&self.0.descriptor);
     }
 }

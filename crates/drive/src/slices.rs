@@ -1,0 +1,211 @@
+//! A drive cut into slices: ranges of its zones, each a drive of its own to an owner in a thread of its own.
+//!
+//! ```text
+//!   owner 0 ── Slice 0 ──┐           ┌─ zones 0 .. n
+//!   owner 1 ── Slice 1 ──┤ one drive ├─ zones n .. 2n      answers of others are kept for them, and their bell rings
+//!   owner 2 ── Slice 2 ──┘           └─ zones 2n .. 3n
+//! ```
+//! The drive's limits on open and active zones are shared out evenly, so slices that keep theirs keep the drive's. Zones that are left over
+//! are not used. The drive is behind a lock that is held while a command is handed over, or answers are taken: an owner waits for
+//! what another one hands over, never for a disk.
+//!
+//! Whoever polls takes the answers of all. A descriptor that tells of answers may so be listened to by one owner alone.
+
+#[cfg(test)]
+mod tests;
+
+use crate::answer::{Asked, frames_of};
+use crate::hosted::Bell;
+use base::slab::Slab;
+use base::time::Instant;
+use base::units::ZoneIndex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use zone::condition::Condition;
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
+
+/// Whose a command is, and under which name.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    slice: usize,
+    token: Token,
+}
+
+/// Answers of a slice that others have taken, and what wakes its owner.
+struct Tray {
+    answers: Vec<Completion>,
+    bell: Bell,
+    /// The bell has rung for what is there.
+    has_rung: bool,
+}
+
+/// The drive, with what its slices have under way.
+struct Desk {
+    device: Box<dyn ZonedDevice>,
+    /// Owners look at their clocks before they wait for the lock. Time does not go back for the drive.
+    latest: Instant,
+    pending: Slab<Pending>,
+    trays: Vec<Tray>,
+    /// Kept for its memory.
+    answers: Vec<Completion>,
+}
+
+struct Shared {
+    desk: Mutex<Desk>,
+    /// Commands that were handed over and not taken back by their owners.
+    in_flight: AtomicUsize,
+}
+
+/// See the module.
+pub struct Slice {
+    number: usize,
+    first: u32,
+    geometry: Geometry,
+    shared: Arc<Shared>,
+    /// Answers to commands for zones that the slice does not have.
+    refused: Vec<Completion>,
+}
+
+/// Geometry of one of `count` slices of a drive.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn geometry_of(whole: &Geometry, count: usize) -> Geometry {
+    let count = u32::try_from(count).expect("as many slices as cores, about");
+    assert!(count > 0, "a drive is cut into one slice at least");
+    if count == 1 {
+        return *whole;
+    }
+    Geometry {
+        zones: whole.zones / count,
+        open_zones_max: whole.open_zones_max / count,
+        active_zones_max: whole.active_zones_max / count,
+        // Areas are few, and nobody who shares a drive uses them.
+        areas: None,
+        ..*whole
+    }
+}
+
+/// Cuts a drive into slices, one for each bell, which rings when another owner has taken answers of that slice.
+#[must_use]
+pub fn cut(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Slice> {
+    let geometry = geometry_of(device.geometry(), bells.len());
+    let tray = |bell: &Bell| Tray { answers: Vec::new(), bell: bell.clone(), has_rung: false };
+    let desk = Desk {
+        device,
+        latest: Instant(0),
+        pending: Slab::default(),
+        trays: bells.iter().map(tray).collect(),
+        answers: Vec::new(),
+    };
+    let shared = Arc::new(Shared { desk: Mutex::new(desk), in_flight: AtomicUsize::new(0) });
+    let firsts = (0..).map(|number: u32| number * geometry.zones);
+    let slice = |(number, first)| Slice {
+        number,
+        first,
+        geometry,
+        shared: Arc::clone(&shared),
+        refused: Vec::new(),
+    };
+    firsts.take(bells.len()).enumerate().map(slice).collect()
+}
+
+impl Desk {
+    fn time(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// Takes what the drive has answered, for whomever it is.
+    fn sort_answers(&mut self, now: Instant) {
+        let now = self.time(now);
+        self.device.poll(now, &mut self.answers);
+        for answer in self.answers.drain(..) {
+            let slot = u32::try_from(answer.token.0).expect("tokens of the drive are slots");
+            let Pending { slice, token } = self.pending.remove(slot);
+            self.trays[slice].answers.push(Completion { token, ..answer });
+        }
+    }
+
+    /// Takes the answers of a slice. The owners of others are woken once for theirs.
+    fn hand_out(&mut self, me: usize, completions: &mut Vec<Completion>) {
+        for (slice, tray) in self.trays.iter_mut().enumerate() {
+            if slice == me {
+                completions.append(&mut tray.answers);
+                tray.has_rung = false;
+            } else if !tray.answers.is_empty() && !std::mem::replace(&mut tray.has_rung, true) {
+                tray.bell.ring();
+            }
+        }
+    }
+}
+
+impl Slice {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.shared.desk.lock().expect("no drive panics")
+    }
+}
+
+impl ZonedDevice for Slice {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        let Command { token, zone, mut op } = command;
+        if zone.0 >= self.geometry.zones {
+            let asked = Asked::of(token, zone, &op);
+            return self.refused.push(asked.done(Err(Status::LbaOutOfRange), frames_of(op)));
+        }
+        if let Op::Report { count } = &mut op {
+            *count = (*count).min(self.geometry.zones - zone.0);
+        }
+        self.shared.in_flight.fetch_add(1, Ordering::Relaxed);
+        let mut desk = self.desk();
+        let slot = desk.pending.insert(Pending { slice: self.number, token });
+        let now = desk.time(now);
+        let zone = ZoneIndex(zone.0 + self.first);
+        desk.device.submit(now, Command { token: Token(u64::from(slot)), zone, op });
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.refused);
+        if self.shared.in_flight.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let taken = completions.len();
+        let mut desk = self.desk();
+        desk.sort_answers(now);
+        desk.hand_out(self.number, completions);
+        drop(desk);
+        for answer in &mut completions[taken..] {
+            answer.zone = ZoneIndex(answer.zone.0 - self.first);
+        }
+        self.shared.in_flight.fetch_sub(completions.len() - taken, Ordering::Relaxed);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let desk = self.desk();
+        let is_there = !desk.trays[self.number].answers.is_empty();
+        if is_there { Some(desk.latest) } else { desk.device.next_event() }
+    }
+
+    fn condition(&mut self, now: Instant) -> Condition {
+        let mut desk = self.desk();
+        let now = desk.time(now);
+        desk.device.condition(now)
+    }
+
+    fn abandon(&mut self) {
+        self.desk().device.abandon();
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.desk().device.outlive_hiccups(outlives);
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.desk().device.is_stalled()
+    }
+}
