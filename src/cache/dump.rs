@@ -12,7 +12,7 @@ use crate::replace::ask_at_until_done;
 use anyhow::{Context, Result};
 use base::time::Instant;
 use cache::config::Invalidate;
-use cache::request::{Namespace, Op, Outcome, Told, Walk, WallMillis};
+use cache::request::{Chosen, Namespace, Op, Outcome, Told, Walk, WallMillis};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -81,7 +81,7 @@ pub fn wish(words: &str) -> Option<Wish> {
         stride: STRIDE,
         keys_max: KEYS_MAX,
         bytes_max: BYTES_MAX,
-        chosen: Box::new(|_| true),
+        chosen: Chosen::all(),
     };
     words.next().map(|_| Wish { namespace: namespace.unwrap_or(0), op: Op::Walk(walk), say })
 }

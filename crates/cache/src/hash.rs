@@ -49,6 +49,19 @@ impl FullKey {
     }
 }
 
+fn whole(secret: &[u8; 16], namespace: Namespace, key: &[u8]) -> u64 {
+    let mut hasher = SipHasher24::new_with_key(secret);
+    hasher.write(&[namespace.0]);
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// The bits above those of [`KeyHash`]: they choose a shard.
+#[must_use]
+pub fn spread_of(secret: &[u8; 16], namespace: Namespace, key: &[u8]) -> u16 {
+    u16::try_from(whole(secret, namespace, key) >> HASH_BITS).expect("16 bits are left")
+}
+
 /// Hash of a key: 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyHash(u64);
@@ -63,10 +76,7 @@ impl KeyHash {
     /// The hash of a key of a namespace.
     #[must_use]
     pub fn of_parts(secret: &[u8; 16], namespace: Namespace, key: &[u8]) -> KeyHash {
-        let mut hasher = SipHasher24::new_with_key(secret);
-        hasher.write(&[namespace.0]);
-        hasher.write(key);
-        KeyHash(hasher.finish() & ((1 << HASH_BITS) - 1))
+        KeyHash(whole(secret, namespace, key) & ((1 << HASH_BITS) - 1))
     }
 
     /// The hash of these bits.

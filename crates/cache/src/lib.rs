@@ -17,11 +17,12 @@ pub mod request;
 pub mod shard;
 pub mod share;
 pub mod shared;
+pub mod spread;
 pub mod status;
 pub mod value;
 pub mod volume;
 
 pub use config::{CacheConfig, MemoryShort, Options};
-pub use mount::{MountError, check, flash_of, format, list, mount, mount_on, mount_whole};
+pub use mount::{MountError, check, flash_of, format, identity, list, mount, mount_on, mount_whole};
 pub use status::Status;
 pub use volume::CacheVolume;

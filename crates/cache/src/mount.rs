@@ -403,6 +403,15 @@ fn recover(
     Recovered { identity, options, index, drives, wall: latest, clears, membership, sharing, entries }
 }
 
+/// Identity of the cache that drives hold, and the secret of its hashes. Nothing is changed.
+///
+/// # Errors
+/// As for mounting.
+pub fn identity(drives: &mut DriveSet, now: Instant) -> Result<([u8; 16], [u8; 16]), MountError> {
+    let agreed = members::agree(&mut Media::new(drives, now))?;
+    Ok((agreed.newest.cache, agreed.newest.secret))
+}
+
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {

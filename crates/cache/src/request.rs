@@ -119,12 +119,44 @@ pub enum Change {
 pub type Decide = Box<dyn FnOnce(Option<&Object>, WallMillis) -> Change + Send>;
 
 /// Chooses keys.
-pub type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Judges a pattern and a key.
+    by: fn(&[u8], &[u8]) -> bool,
+    pattern: Vec<u8>,
+}
+
+impl Chosen {
+    /// Those that match a pattern, as `by` says of pattern and key.
+    #[must_use]
+    pub fn matching(by: fn(&[u8], &[u8]) -> bool, pattern: &[u8]) -> Chosen {
+        Chosen { by, pattern: pattern.to_vec() }
+    }
+
+    /// All keys.
+    #[must_use]
+    pub fn all() -> Chosen {
+        Chosen { by: |_, _| true, pattern: Vec::new() }
+    }
+
+    /// No key.
+    #[must_use]
+    pub fn none() -> Chosen {
+        Chosen { by: |_, _| false, pattern: Vec::new() }
+    }
+
+    /// True for a key that is chosen.
+    #[must_use]
+    pub fn chooses(&self, key: &[u8]) -> bool {
+        (self.by)(&self.pattern, key)
+    }
+}
 
 /// A look at all keys, or at a part of them, in an order that is its own.
 ///
 /// Walks that follow one another, each from where the one before ended, tell every key that was there from the begin
 /// of the first to the end of the last. Others they may tell, if they were there meanwhile.
+#[derive(Clone, Debug)]
 pub struct Walk {
     /// Place to begin at: 0, or what the walk before says. For a walk that wraps it is any number: those that are spread evenly
     /// stand for places that are.

@@ -1,4 +1,4 @@
-//! The loop that serves a cache: one thread, one ring, one cache, many clients that speak RESP or memcached's protocol.
+//! The loop that serves a cache: one thread, one ring, shards of the cache, many clients that speak RESP or memcached's protocol.
 //!
 //! A turn is, as that of `core_loop`: what the kernel has completed -> commands begun -> the cache's turn ->
 //! answers queued -> operations submitted. Between turns the thread sleeps in the kernel.
@@ -13,10 +13,10 @@
 //! needs that it is sending, so that clients with halves of commands cannot lock each other out. While the queue stands,
 //! who holds memory and does not move is cut off.
 
-mod bridge;
 mod connection;
 mod conversation;
 mod cores;
+mod node;
 mod peers;
 mod shortage;
 mod stopping;
@@ -27,39 +27,55 @@ use crate::config::WallClock;
 use crate::core_loop::question::Question;
 use crate::core_loop::{RunError, Service};
 use crate::doors::{Doors, Token};
-use crate::resp::front::{Backend, Front};
+use crate::resp::front::Front;
 use crate::resp::settings::Settings;
 use crate::ring::{Completion, Event, Ring};
 use crate::slab::{Key, Slab};
 use base::time::{Instant, Nanos};
-use cache::request::{Namespace, Reply, WallMillis};
+use cache::request::{Cache, Namespace, Reply, WallMillis};
+use cache::spread::Spread;
 use connection::Connection;
 use cores::Newcomer;
+use node::Node;
 use peers::Peers;
 use shortage::Shortage;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stopping::Phase;
+
+pub use node::{Operator, Shard};
 
 /// Turns of the cache within one turn of the loop.
 const CACHE_TURNS_MAX: u32 = 64;
 /// Time between two looks at clients that wait, or rest.
 const SWEEP_EVERY: Nanos = Nanos(250_000_000);
 
-/// A cache with an operator.
-pub trait ServedCache: Backend {
-    /// Answers one line of the control protocol (see [`crate::control`]).
-    fn control(&mut self, now: Instant, line: &str) -> String;
+/// A cache as it is served.
+pub struct ServedCache<'c> {
+    /// What looks after all of it.
+    pub operator: &'c mut dyn Operator,
+    /// Its shards. They go to the first loops in turn, as many as [`owners`] says.
+    pub shards: Vec<Box<dyn Shard>>,
+    /// Which of them has a key.
+    pub spread: Spread,
+    /// Descriptors that wake the owners of shards.
+    pub wake_fds: Vec<Vec<OwnedFd>>,
+}
 
-    /// The server is about to leave: what is only in memory is to be written.
-    fn begin_stop(&mut self, now: Instant);
+/// Loops that have shards, of a cache with so many that is served by so many loops.
+#[must_use]
+pub fn owners(shards: usize, cores: usize) -> usize {
+    shards.min(cores)
+}
 
-    /// True when that is done.
-    fn has_stopped(&self) -> bool;
-
-    /// True when the thread may sleep until what it listens to wakes it.
-    fn may_sleep(&mut self) -> bool {
-        true
+/// Loops that have clients: all when each has shards; else the others, for an owner with an equal share of the clients, too, would be the
+/// bound.
+#[must_use]
+pub fn fronts(shards: usize, cores: usize) -> usize {
+    match owners(shards, cores) {
+        owners if owners < cores => cores - owners,
+        _ => cores,
     }
 }
 
@@ -94,16 +110,12 @@ impl Default for CacheServerConfig {
 ///
 /// # Errors
 /// When the kernel refuses to work for us, or the cache does not write in time what it has in memory.
-pub fn run(
-    config: &CacheServerConfig,
+pub fn run<'c>(
+    config: &'c CacheServerConfig,
     service: Service,
-    cache: &mut dyn ServedCache,
+    cache: ServedCache<'c>,
 ) -> Result<(), RunError> {
-    if config.settings.cores > 1 {
-        return cores::run(config, service, cache);
-    }
-    let front = Front::new(config.settings.clone(), service.clock.now(), wall());
-    Server::new(config, service, cache, (front, Seat::alone()?))?.run()
+    cores::run(config, service, cache)
 }
 
 /// Place of a loop among those that serve the cache.
@@ -111,20 +123,15 @@ pub fn run(
 struct Seat {
     role: Role<Newcomer>,
     peers: Peers,
-}
-
-impl Seat {
-    fn alone() -> Result<Seat, RunError> {
-        let peers = Peers::of(1).map_err(RunError::Cores)?.pop().expect("one was asked for");
-        Ok(Seat { role: Role::First(Vec::new()), peers })
-    }
+    /// Loops, the first ones, that have shards and no clients.
+    without_clients: usize,
 }
 
 struct Server<'a> {
     config: &'a CacheServerConfig,
     clock: WallClock,
     ring: Ring<Token>,
-    cache: &'a mut dyn ServedCache,
+    cache: Node<'a>,
     front: Front,
     doors: Doors,
     seat: Seat,
@@ -153,7 +160,7 @@ impl<'a> Server<'a> {
     fn new(
         config: &'a CacheServerConfig,
         service: Service,
-        cache: &'a mut dyn ServedCache,
+        cache: Node<'a>,
         (front, seat): (Front, Seat),
     ) -> Result<Server<'a>, RunError> {
         Ok(Server {
@@ -191,6 +198,7 @@ impl<'a> Server<'a> {
 
     fn turn(&mut self) -> io::Result<()> {
         self.front.now = self.clock.now();
+        self.cache.tend(self.front.now);
         // Time does not go back.
         self.front.wall = self.front.wall.max(wall());
         self.take_completions()?;
@@ -267,7 +275,7 @@ impl<'a> Server<'a> {
     /// Gives the cache its turns and its replies to the sessions.
     fn turn_cache(&mut self) {
         self.cache_is_busy = true;
-        self.front.say_exclusive(&mut *self.cache);
+        self.front.say_exclusive(&mut self.cache);
         let mut turns_left = CACHE_TURNS_MAX;
         while self.cache_is_busy && turns_left > 0 {
             turns_left -= 1;
@@ -278,7 +286,7 @@ impl<'a> Server<'a> {
                 let key = delivery.client;
                 if let Some(connection) = self.connections.at(key) {
                     let submissions = self.front.submissions();
-                    connection.session.on_outcome(delivery, &mut self.front, &mut *self.cache);
+                    connection.session.on_outcome(delivery, &mut self.front, &mut self.cache);
                     self.cache_is_busy |= self.front.submissions() != submissions;
                     self.mark_ready(key);
                     self.mark_dirty(key);

@@ -84,10 +84,10 @@ impl<N> Role<N> {
     }
 
     /// Gives a connection to a loop that has fewer clients than this one, the first of those with
-    /// the fewest; back it comes if there is none.
-    pub(crate) fn hand_over(&self, newcomer: N, clients_here: usize) -> Option<N> {
+    /// the fewest, but to none of the first `without`; back it comes if there is none.
+    pub(crate) fn hand_over(&self, newcomer: N, clients_here: usize, without: usize) -> Option<N> {
         let Role::First(colleagues) = self else { return Some(newcomer) };
-        let idlest = colleagues.iter().min_by_key(|colleague| colleague.clients_count());
+        let idlest = colleagues.iter().skip(without).min_by_key(|colleague| colleague.clients_count());
         match idlest.filter(|colleague| colleague.clients_count() < clients_here) {
             Some(colleague) => {
                 colleague.hand_over(newcomer);

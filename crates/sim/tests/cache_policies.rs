@@ -83,7 +83,7 @@ impl Client {
             stride: 256,
             keys_max: usize::MAX,
             bytes_max: usize::MAX,
-            chosen: Box::new(|key| key.starts_with(b"hot")),
+            chosen: Chosen::matching(|pattern, key| key.starts_with(pattern), b"hot"),
         }));
     }
 

@@ -90,7 +90,7 @@ impl Walk {
     fn tell(&mut self, key: &[u8], namespace: Namespace, wall: WallMillis, (size, expires): Facts) {
         let is_live = expires.is_none_or(|at| at > wall);
         let is_meant = self.asked.everywhere || namespace == self.namespace;
-        if is_meant && is_live && (self.asked.chosen)(key) {
+        if is_meant && is_live && self.asked.chosen.chooses(key) {
             self.keys_bytes += key.len();
             self.keys.push(Told { namespace, key: key.to_vec(), value_bytes: size as u64, expires });
         }

@@ -1,14 +1,13 @@
-//! More than one core: the loop, once per thread (see `colleagues`), and a bridge to the cache between them.
+//! Cores: the loop, once per thread (see `colleagues`), and a node of the cache in each.
 //!
-//! The first loop has the cache, which is work enough: all connections go to the fronts, each to whoever has the fewest clients. Memory of
-//! clients is shared out to fronts evenly.
+//! The first loops have the shards. Clients are spread over all loops where each has shards, and else over those that have none.
+//! Memory of clients is shared out evenly to the loops that have some.
 //!
-//! Stopping: the first loop tells all fronts; each finishes with its clients and ends; when all have ended, the cache writes what is only in
-//! memory.
+//! Stopping: the first loop tells all others; each finishes with its clients, then those with shards write what is only in memory.
 
-use super::bridge::{self, Hub, Remote};
+use super::node::{self, Node};
 use super::peers::Peers;
-use super::{CacheServerConfig, Seat, ServedCache, Server, wall};
+use super::{CacheServerConfig, Seat, ServedCache, Server, fronts, owners, wall};
 use crate::colleagues::{Arrivals, Colleague, Role, hire, join};
 use crate::core_loop::{RunError, Service};
 use crate::resp::front::Front;
@@ -27,72 +26,98 @@ pub(super) struct Newcomer {
     pub(super) of_memcached: Option<Namespace>,
 }
 
-/// All that a front takes along into its thread.
-struct Kit {
-    remote: Remote,
-    service: Service,
+/// What a loop has: its part of the cache, of the memory of clients, and of what loops tell one another.
+struct Equipment<'c> {
+    node: Node<'c>,
     front: Front,
     peers: Peers,
-    arrivals: Arrivals<Newcomer>,
+    wake_fds: Vec<OwnedFd>,
 }
 
-impl Kit {
-    fn serve(mut self, config: &CacheServerConfig) -> Result<(), RunError> {
-        let seat = Seat { role: Role::Front(self.arrivals), peers: self.peers };
-        Server::new(config, self.service, &mut self.remote, (self.front, seat))?.run()
+/// All that a loop takes along into its thread.
+struct Kit<'c> {
+    equipment: Equipment<'c>,
+    service: Service,
+    arrivals: Arrivals<Newcomer>,
+    without_clients: usize,
+}
+
+impl<'c> Kit<'c> {
+    fn serve(mut self, config: &'c CacheServerConfig) -> Result<(), RunError> {
+        let Equipment { node, front, peers, wake_fds } = self.equipment;
+        self.service.wake_fds = wake_fds;
+        let seat = Seat { role: Role::Front(self.arrivals), peers, without_clients: self.without_clients };
+        Server::new(config, self.service, node, (front, seat))?.run()
     }
+}
+
+/// Fronts of all loops: those without clients have no part of their memory.
+fn fronts_of(config: &CacheServerConfig, service: &Service, without_clients: usize) -> Vec<Front> {
+    let (settings, now) = (&config.settings, service.clock.now());
+    let without = (0..without_clients).map(|_| Front::new(settings.clone(), now, wall()));
+    let with = Front::beside_others(settings.clone(), now, wall(), settings.cores - without_clients);
+    without.chain(with).collect()
+}
+
+/// Equipment of all loops, of which the first one has the operator.
+fn equip<'c>(
+    config: &CacheServerConfig,
+    service: &Service,
+    cache: ServedCache<'c>,
+    without_clients: usize,
+) -> io::Result<Vec<Equipment<'c>>> {
+    let loops = config.settings.cores;
+    let ServedCache { operator, shards, spread, wake_fds } = cache;
+    assert!(shards.len() == spread.shards(), "{} shards of {}", shards.len(), spread.shards());
+    let mut owned: Vec<Vec<_>> = (0..owners(shards.len(), loops)).map(|_| Vec::new()).collect();
+    let owners = owned.len();
+    for (number, shard) in shards.into_iter().enumerate() {
+        owned[number % owners].push(shard);
+    }
+    let nodes = node::build(operator, spread, owned, loops)?;
+    let fronts = fronts_of(config, service, without_clients);
+    let mut own_fds = wake_fds.into_iter();
+    let all = nodes.into_iter().zip(fronts).zip(Peers::of(loops)?);
+    let equipment = all.map(|((node, front), peers)| {
+        let mut wake_fds = own_fds.next().unwrap_or_default();
+        wake_fds.extend(node.bells()?);
+        wake_fds.push(peers.bell()?);
+        Ok(Equipment { node, front, peers, wake_fds })
+    });
+    equipment.collect()
 }
 
 /// Serves `cache` with `config.settings.cores` threads, of which this is one.
-pub(super) fn run(
-    config: &CacheServerConfig,
+pub(super) fn run<'c>(
+    config: &'c CacheServerConfig,
     mut service: Service,
-    cache: &mut dyn ServedCache,
+    cache: ServedCache<'c>,
 ) -> Result<(), RunError> {
-    let count = config.settings.cores - 1;
-    let (mut hub, remotes) = bridge::build(cache, count).map_err(RunError::Cores)?;
-    let mut peers = Peers::of(count + 1).map_err(RunError::Cores)?.into_iter();
-    let own_peers = peers.next().expect("one more than there are fronts");
-    let fronts = Front::beside_others(config.settings.clone(), service.clock.now(), wall(), count);
-    service.wake_fds.push(hub.bell().map_err(RunError::Cores)?);
-    service.wake_fds.push(own_peers.bell().map_err(RunError::Cores)?);
+    let loops = config.settings.cores;
+    let without_clients = loops - fronts(cache.shards.len(), loops);
+    let equipment = equip(config, &service, cache, without_clients).map_err(RunError::Cores)?;
+    let mut equipment = equipment.into_iter();
+    let Equipment { node, front, peers, wake_fds } = equipment.next().expect("there is a first loop");
+    service.wake_fds.extend(wake_fds);
     let clock = service.clock;
-    let mut colleagues = Vec::new();
-    let mut kits = Vec::new();
-    for ((remote, front), peers) in remotes.into_iter().zip(fronts).zip(peers) {
-        let kit = || -> io::Result<(Colleague<Newcomer>, Kit)> {
-            let (colleague, arrivals, stop) = hire(remote.bell()?)?;
-            let wake_fds = vec![remote.bell()?, peers.bell()?];
-            let service = Service { wake_fds, ..Service::new(stop, clock) };
-            Ok((colleague, Kit { remote, service, front, peers, arrivals }))
-        };
-        let (colleague, kit) = kit().map_err(RunError::Cores)?;
-        colleagues.push(colleague);
-        kits.push(kit);
-    }
     std::thread::scope(|scope| {
+        let mut colleagues = Vec::new();
         let mut threads = Vec::new();
-        for (kit, core) in kits.into_iter().zip(2_u32..) {
+        // Those that have started are stopped by the loss of their colleague, should one fail to.
+        for (equipment, core) in equipment.zip(2_u32..) {
+            let hired = equipment.peers.bell().and_then(hire);
+            let (colleague, arrivals, stop): (Colleague<Newcomer>, _, _) = hired.map_err(RunError::Cores)?;
+            colleagues.push(colleague);
+            let kit = Kit { equipment, service: Service::new(stop, clock), arrivals, without_clients };
             let serve = move || {
-                let _last_word = kit.arrivals.last_word(kit.remote.waker());
+                let _last_word = kit.arrivals.last_word(kit.equipment.node.waker());
                 kit.serve(config)
             };
             let thread = Builder::new().name(format!("core-{core}"));
-            // Those that have started are stopped by the loss of their colleague, should one fail to.
             threads.push(thread.spawn_scoped(scope, serve).map_err(RunError::Cores)?);
         }
-        join(threads, serve_first(config, service, &mut hub, (colleagues, own_peers)))
+        let seat = Seat { role: Role::First(colleagues), peers, without_clients };
+        let first = Server::new(config, service, node, (front, seat));
+        join(threads, first.and_then(Server::run))
     })
-}
-
-/// Returns, also with an error, without its colleagues, who stop then.
-fn serve_first(
-    config: &CacheServerConfig,
-    service: Service,
-    hub: &mut Hub<'_>,
-    (colleagues, peers): (Vec<Colleague<Newcomer>>, Peers),
-) -> Result<(), RunError> {
-    let front = Front::new(config.settings.clone(), service.clock.now(), wall());
-    let seat = Seat { role: Role::First(colleagues), peers };
-    Server::new(config, service, hub, (front, seat))?.run()
 }

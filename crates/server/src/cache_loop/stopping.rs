@@ -5,8 +5,8 @@
 //!                    (at most stop_limit)      (at most stop_limit)
 //! ```
 //!
-//! With more cores than one, the first drains until all others have ended, each within the limits above. Those write nothing: they wait for
-//! the cache's last answers.
+//! With more cores than one, a loop whose clients have left says so to those that have shards, and these write what they have when all have
+//! said it. The first one ends last: each of the others keeps the limits above.
 
 use super::Server;
 use crate::core_loop::RunError;
@@ -75,14 +75,15 @@ impl Server<'_> {
                 for key in keys {
                     self.close_question(key);
                 }
-                if !self.seat.role.is_last() {
-                    self.phase = Phase::Draining { due };
-                    return Ok(());
-                }
-                self.cache.begin_stop(now);
+                self.cache.begin_stop();
                 self.phase = Phase::Writing { due };
             }
-            Phase::Writing { due: end } if self.phase_is_over() || now >= end => self.phase = Phase::Done,
+            Phase::Writing { .. } if self.phase_is_over() => self.phase = Phase::Done,
+            Phase::Writing { due: end } if now >= end && !self.seat.role.is_last() => {
+                self.phase = Phase::Writing { due };
+            }
+            Phase::Writing { due: end } if now >= end => self.phase = Phase::Done,
+            Phase::Writing { .. } if self.seat.role.is_last() => self.cache.others_have_ended(),
             Phase::Serving | Phase::Draining { .. } | Phase::Writing { .. } | Phase::Done => {}
         }
         Ok(())
@@ -92,8 +93,10 @@ impl Server<'_> {
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.seat.role.has_lost_one(),
-            Phase::Draining { .. } => self.connections.len() == 0 && self.seat.role.is_last(),
-            Phase::Writing { .. } => self.front.is_idle() && self.cache.has_stopped(),
+            Phase::Draining { .. } => self.connections.len() == 0,
+            Phase::Writing { .. } => {
+                self.front.is_idle() && self.cache.has_stopped() && self.seat.role.is_last()
+            }
             Phase::Done => true,
         }
     }

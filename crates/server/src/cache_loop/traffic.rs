@@ -90,8 +90,11 @@ impl Server<'_> {
             query_bytes: 0,
         };
         log::debug!("client {}: connected from {}", facts.id, facts.addresses.0);
-        // Who has colleagues leaves the clients to them.
-        match self.seat.role.hand_over(Newcomer { socket, facts, of_memcached }, usize::MAX) {
+        let without = self.seat.without_clients;
+        let clients_here = if without > 0 { usize::MAX } else { self.connections.len() };
+        // The first of the colleagues is the second loop.
+        let newcomer = Newcomer { socket, facts, of_memcached };
+        match self.seat.role.hand_over(newcomer, clients_here, without.saturating_sub(1)) {
             Some(newcomer) => self.seat_client(newcomer),
             None => Ok(()),
         }
@@ -235,7 +238,7 @@ impl Server<'_> {
         let pause = loop {
             let Some(connection) = self.connections.at(key) else { return Ok(()) };
             let (session, input) = connection.parts();
-            let (count, pause) = session.advance(key, input, &mut self.front, &mut *self.cache);
+            let (count, pause) = session.advance(key, input, &mut self.front, &mut self.cache);
             connection.consume(count);
             let Pause::Survey(wanted) = pause else { break pause };
             let known = self.known(wanted);
@@ -352,7 +355,7 @@ impl Server<'_> {
 
     /// What this loop knows.
     fn known(&mut self, wanted: Wanted) -> Survey {
-        let mut survey = Survey::of(wanted, &self.front, &*self.cache);
+        let mut survey = Survey::of(wanted, &self.front, &self.cache);
         if wanted == Wanted::Roster {
             survey.roster = self.roster();
         }

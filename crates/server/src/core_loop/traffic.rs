@@ -67,7 +67,7 @@ impl Server<'_> {
         let presence = self.doors.ports.admit(listener.place(), self.clients_seen);
         log::debug!("client {}: connected on {}", presence.number, listener.place());
         let newcomer = Newcomer { socket, presence };
-        match self.role.hand_over(newcomer, self.clients.len()) {
+        match self.role.hand_over(newcomer, self.clients.len(), 0) {
             Some(newcomer) => self.seat(newcomer),
             None => Ok(()),
         }

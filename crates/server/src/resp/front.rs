@@ -47,8 +47,13 @@ pub trait Backend: Cache {
     /// Facts for INFO: of what this thread has of the cache.
     fn facts(&self) -> CacheFacts;
 
-    /// From now on, until it is said that it is not so, nothing begins but what this front asks for.
-    fn exclude_others(&mut self, _is_so: bool) {}
+    /// The shard that has a key.
+    fn shard_of(&self, _namespace: Namespace, _key: &[u8]) -> usize {
+        0
+    }
+
+    /// From now on, until it is said that it is not so, nothing of a shard begins but what this front asks for.
+    fn exclude_others(&mut self, _shard: usize, _is_so: bool) {}
 }
 
 /// Whose a request is.
@@ -189,10 +194,10 @@ pub struct Front {
     pub survey: Option<Survey>,
     /// What commands have changed for all sessions; the loop sees to it.
     pub notices: Vec<Notice>,
-    /// The session whose command excludes those of all others while it lasts.
-    exclusive: Option<Key>,
-    /// The cache knows that somebody excludes others.
-    has_said_exclusive: bool,
+    /// The session whose command excludes those of all others while it lasts, from what a shard has.
+    exclusive: Option<(Key, usize)>,
+    /// The shard that knows that somebody excludes others.
+    said_exclusive: Option<usize>,
     waiters: Slab<Waiter>,
     submissions: u64,
     began: WallMillis,
@@ -236,7 +241,7 @@ impl Front {
             survey: None,
             notices: Vec::new(),
             exclusive: None,
-            has_said_exclusive: false,
+            said_exclusive: None,
             waiters: Slab::new(),
             submissions: 0,
             began: wall,
@@ -293,26 +298,27 @@ impl Front {
     /// True when commands of `client` may begin.
     #[must_use]
     pub fn admits(&self, client: Key) -> bool {
-        self.exclusive.is_none_or(|holder| holder == client)
+        self.exclusive.is_none_or(|(holder, _)| holder == client)
     }
 
-    /// Begins to exclude the commands of all others.
-    pub fn exclude_others(&mut self, client: Key) {
+    /// Begins to exclude the commands of all others, those of other fronts from what a shard has.
+    pub fn exclude_others(&mut self, client: Key, shard: usize) {
         assert!(self.admits(client));
-        self.exclusive = Some(client);
+        self.exclusive = Some((client, shard));
     }
 
     /// Ceases to exclude others, if `client` did.
     pub fn admit_others(&mut self, client: Key) {
-        self.exclusive.take_if(|holder| *holder == client);
+        self.exclusive.take_if(|(holder, _)| *holder == client);
     }
 
     /// Tells the cache whether somebody excludes others, if that has changed.
     pub fn say_exclusive(&mut self, cache: &mut dyn Backend) {
-        let is_so = self.exclusive.is_some();
-        if is_so != self.has_said_exclusive {
-            self.has_said_exclusive = is_so;
-            cache.exclude_others(is_so);
+        let wanted = self.exclusive.map(|(_, shard)| shard);
+        if wanted != self.said_exclusive {
+            let before = std::mem::replace(&mut self.said_exclusive, wanted);
+            before.into_iter().for_each(|shard| cache.exclude_others(shard, false));
+            wanted.into_iter().for_each(|shard| cache.exclude_others(shard, true));
         }
     }
 

@@ -129,7 +129,7 @@ impl MemoryCache {
         let rest = keys.split_off(count);
         let next = u64::try_from(from + count).expect("memory has less than 2^64 bytes");
         keys.retain(|told| {
-            self.live(&(namespace, told.key.clone()), wall).is_some() && (walk.chosen)(&told.key)
+            self.live(&(namespace, told.key.clone()), wall).is_some() && walk.chosen.chooses(&told.key)
         });
         Outcome::Walked { keys, next: (!rest.is_empty()).then_some(next) }
     }

@@ -58,7 +58,7 @@ impl World {
             stride: 2,
             keys_max: usize::MAX,
             bytes_max: usize::MAX,
-            chosen: Box::new(|_| true),
+            chosen: Chosen::all(),
         };
         self.ask(key, Asked::Scan, Op::Walk(walk))
     }

@@ -26,11 +26,8 @@ const STRIDE_RANDOM: usize = 8;
 
 fn chosen(pattern: Option<&[u8]>) -> Chosen {
     match pattern {
-        None | Some(b"*") => Box::new(|_| true),
-        Some(pattern) => {
-            let pattern = pattern.to_vec();
-            Box::new(move |key| matches(&pattern, key))
-        }
+        None | Some(b"*") => Chosen::all(),
+        Some(pattern) => Chosen::matching(matches, pattern),
     }
 }
 
@@ -112,7 +109,7 @@ pub(in crate::resp) fn scan(call: &mut Call<'_>) -> Step {
         stride: usize::try_from(options.count).unwrap_or(STRIDE).min(STRIDE),
         keys_max: usize::try_from(options.count).unwrap_or(usize::MAX),
         bytes_max: bytes_max(call),
-        chosen: if options.has_type { chosen(options.pattern) } else { Box::new(|_| false) },
+        chosen: if options.has_type { chosen(options.pattern) } else { Chosen::none() },
     };
     let bytes = options.pattern.map_or(0, <[u8]>::len);
     call.ask(Op::Walk(walk), bytes, Form::Scan)
@@ -130,7 +127,7 @@ pub(in crate::resp) fn randomkey(call: &mut Call<'_>) -> Step {
         stride: STRIDE_RANDOM,
         keys_max: 1,
         bytes_max: usize::MAX,
-        chosen: Box::new(|_| true),
+        chosen: Chosen::all(),
     };
     call.ask(Op::Walk(walk), 0, Form::AnyKey(which))
 }

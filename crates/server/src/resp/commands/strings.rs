@@ -254,6 +254,15 @@ pub(in crate::resp) fn mset(call: &mut Call<'_>) -> Step {
     }
 }
 
+/// The shard that has all keys of a list of pairs.
+fn shard_of_all(call: &Call<'_>) -> Option<usize> {
+    let namespace = call.state.facts.namespace;
+    let mut shards =
+        (1..call.arguments.len()).step_by(2).map(|index| call.cache.shard_of(namespace, call.at(index)));
+    let first = shards.next()?;
+    shards.all(|shard| shard == first).then_some(first)
+}
+
 /// MSETNX: looks at all keys, and stores all when there is none. Commands of others wait meanwhile, so that no
 /// key comes between.
 pub(in crate::resp) fn msetnx(call: &mut Call<'_>) -> Step {
@@ -262,7 +271,13 @@ pub(in crate::resp) fn msetnx(call: &mut Call<'_>) -> Step {
     }
     let count = call.arguments.len();
     if call.cursor == 0 {
-        call.front.exclude_others(call.client);
+        let Some(shard) = shard_of_all(call) else {
+            return Step::Answer(Answer::error(
+                "MSETNX: these keys are in several shards of the cache, which do nothing as one; give them one hash tag, like {user}:a \
+                 and {user}:b",
+            ));
+        };
+        call.front.exclude_others(call.client, shard);
         call.state.expect_many(Tally::AllNew);
         call.cursor = 1;
     }
