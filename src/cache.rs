@@ -15,9 +15,12 @@ mod host;
 mod memory;
 mod namespaces;
 mod offline;
+mod operator;
 pub mod options;
 mod serve;
+mod shards;
 mod status;
+mod volumes;
 
 use crate::exit::Exit;
 use anyhow::Result;

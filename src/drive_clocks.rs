@@ -16,13 +16,12 @@ pub const LOOK_EVERY: Nanos = Nanos(200_000);
 pub struct DriveClocks {
     paces: Vec<Pace>,
     checked_at: Instant,
-    looked_at: Instant,
 }
 
 impl DriveClocks {
     /// Of drives that are about to be served.
     pub fn new(paces: Vec<Pace>, now: Instant) -> DriveClocks {
-        DriveClocks { paces, checked_at: now, looked_at: now }
+        DriveClocks { paces, checked_at: now }
     }
 
     /// From now on commands take their time.
@@ -36,14 +35,8 @@ impl DriveClocks {
         self.paces.push(pace);
     }
 
-    /// When the loop looked at the drives last.
-    pub fn looked_at(&self) -> Instant {
-        self.looked_at
-    }
-
     /// The loop looks at the drives. Says so when their answers come later than their profile has it.
     pub fn check(&mut self, now: Instant) {
-        self.looked_at = now;
         if self.paces.is_empty() || now.since(self.checked_at) < CHECK_EVERY {
             return;
         }

@@ -12,6 +12,21 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
+/// Time after which a cache that forgets is looked at again.
+const FORGETS_FOR: Nanos = Nanos(5_000_000);
+
+/// What makes a shard forget, in whatever thread has it.
+pub struct Watch(Attendance);
+
+impl Watch {
+    /// The shard is served now. What has to be forgotten is, before the next client is answered.
+    pub fn see(&mut self, volume: &mut CacheVolume) {
+        if self.0.see(uptime()).is_some() {
+            volume.forget_all();
+        }
+    }
+}
+
 /// See the module.
 pub struct Attended {
     attendance: Attendance,
@@ -19,17 +34,19 @@ pub struct Attended {
     file: File,
     /// When the next record is due, by the clock of the server.
     due: Instant,
+    /// The cache held something when it was served last.
+    has_held: bool,
     /// Why everything was forgotten last.
     absence: Option<Absence>,
     is_writing: bool,
 }
 
 impl Attended {
-    /// Of a cache that is about to be served.
+    /// Of a cache that is about to be served, and has held something before or not.
     ///
     /// # Errors
     /// When there can be no file, or the machine does not say since when it runs.
-    pub fn open(directory: &CacheDirectory, limit: Nanos) -> Result<Attended> {
+    pub fn open(directory: &CacheDirectory, limit: Nanos, has_held: bool) -> Result<Attended> {
         let path = directory.path.join("attendance");
         let named = || format!("--forget-after: {}", path.display());
         let mut options = File::options();
@@ -39,30 +56,36 @@ impl Attended {
         (&file).read_to_end(&mut record).with_context(named)?;
         let place = Place { cache: *directory.file.uuid.as_bytes(), boot: boot()? };
         let attendance = Attendance::new(place, limit, &record);
-        Ok(Attended { attendance, limit, file, due: Instant(0), absence: None, is_writing: true })
+        Ok(Attended { attendance, limit, file, due: Instant(0), has_held, absence: None, is_writing: true })
     }
 
-    /// The cache is served now; `now` is the time of the server. What has to be forgotten is, before the next client is answered.
-    pub fn see(&mut self, now: Instant, volume: &mut CacheVolume) {
+    /// What makes a shard forget. It has to see the shard before this sees the cache.
+    pub fn watch(&self) -> Watch {
+        Watch(self.attendance.clone())
+    }
+
+    /// The cache is served now, as all shards know; `now` is the time of the server. A record is made when none of them has anything to
+    /// forget.
+    pub fn see(&mut self, now: Instant, has_forgotten: bool) {
         if let Some(absence) = self.attendance.see(uptime()) {
             // There is nothing to say of a cache that has never held anything.
-            if volume.status().recovery.records_found > 0 || self.due > Instant(0) {
+            if self.has_held {
                 let limit = self.limit.0 / 1_000_000;
                 log::warn!("everything that was stored is forgotten (--forget-after {limit}ms): {absence}");
                 self.absence = Some(absence);
             }
-            volume.forget_all();
         }
-        if volume.has_forgotten() {
+        self.has_held = true;
+        if has_forgotten {
             self.keep(false);
         }
-        self.due = now + self.attendance.interval();
+        self.due = now + if has_forgotten { self.attendance.interval() } else { FORGETS_FOR };
     }
 
-    /// The cache is not served from now on.
-    pub fn leave(&mut self, volume: &CacheVolume) {
+    /// The cache is not served from now on; it has nothing to forget, or it has.
+    pub fn leave(&mut self, has_forgotten: bool) {
         let absence = self.attendance.see(uptime());
-        if absence.is_none() && volume.has_forgotten() {
+        if absence.is_none() && has_forgotten {
             self.keep(true);
         }
     }

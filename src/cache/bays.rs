@@ -4,30 +4,26 @@
 //! joins when the cache is served the next time.
 
 use super::directory::{CacheDirectory, CacheDrive};
-use super::drives;
-use super::host;
 use super::memory;
 use super::offline::Offline;
 use super::options::{CacheBay, CacheDriveCommand, CacheReplace};
-use super::serve::wall;
+use super::volumes::Volumes;
 use crate::exit::Exit;
 use crate::force::Force;
 use crate::hosting::Hosting;
 use crate::raw;
 use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
-use base::time::Instant;
-use base::units::DriveIndex;
-use cache::config::Invalidate;
+use cache::MemoryShort;
 use cache::shard::BayRefusal;
-use cache::{CacheVolume, MemoryShort};
 use drive::any::{AnyDrive, Peek};
 use drive::emulated::{CreateOptions, Pace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
+
+const LIKE_NONE: &str = "no drive is there to make one like";
 
 /// What became of a drive, as a JSON object.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -187,11 +183,11 @@ pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
         }
         (None, CacheDriveCommand::Add(_)) => {
             let mut offline = Offline::mount(&directory)?;
-            offline.settle(|volume| add(&mut directory, volume, &said, None))?
+            offline.settle(|volumes| add(&mut directory, volumes, &said, None))?
         }
         (None, CacheDriveCommand::Remove(bay)) => {
             let mut offline = Offline::mount(&directory)?;
-            let report = offline.settle(|volume| remove(&mut directory, volume, bay.drive))?;
+            let report = offline.settle(|volumes| remove(&mut directory, volumes, bay.drive))?;
             BayReport { served: false, ..report }
         }
         (None, CacheDriveCommand::Fail(_)) => {
@@ -274,11 +270,11 @@ fn refuse_free(directory: &CacheDirectory, place: usize) -> Result<()> {
 /// When it may not be.
 pub fn take_out(
     directory: &CacheDirectory,
-    volume: &mut CacheVolume,
+    volumes: &mut Volumes<'_>,
     place: usize,
 ) -> Result<Attempt<BayReport>> {
     refuse_free(directory, place)?;
-    match volume.take_out(place) {
+    match volumes.take_out(place) {
         Ok(()) => {}
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
@@ -295,21 +291,21 @@ pub fn take_out(
 /// When it may not be.
 pub fn remove(
     directory: &mut CacheDirectory,
-    volume: &mut CacheVolume,
+    volumes: &mut Volumes<'_>,
     place: usize,
 ) -> Result<Attempt<BayReport>> {
     refuse_free(directory, place)?;
     let drives = directory.file.drive.len();
     let entry =
         directory.file.drive.get(place).ok_or_else(|| refused(place, BayRefusal::NoPlace { drives }))?;
-    match volume.take_out(place) {
+    match volumes.take_out(place) {
         Ok(()) => {
             log::warn!("drive {place} was taken out by an operator, to be removed");
             return Ok(Attempt::Busy);
         }
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
-        Err(BayRefusal::Failed) if volume.is_frozen() => return Err(refused(place, BayRefusal::Frozen)),
-        Err(BayRefusal::Failed) if !volume.has_recorded() => return Ok(Attempt::Busy),
+        Err(BayRefusal::Failed) if volumes.is_frozen() => return Err(refused(place, BayRefusal::Frozen)),
+        Err(BayRefusal::Failed) if !volumes.has_recorded() => return Ok(Attempt::Busy),
         Err(BayRefusal::Failed) => {}
         Err(refusal) => return Err(refused(place, refusal)),
     }
@@ -326,15 +322,15 @@ pub fn remove(
 /// When there may be none, or it cannot be made.
 pub fn add(
     directory: &mut CacheDirectory,
-    volume: &mut CacheVolume,
+    volumes: &mut Volumes<'_>,
     said: &Said,
     hosting: Option<&Hosting>,
 ) -> Result<Attempt<BayReport>> {
-    let geometry = any_geometry(volume)?;
+    let geometry = volumes.geometry_like(0).context(LIKE_NONE)?;
     let free = (0..).zip(&directory.file.drive).find(|(_, drive)| drive.is_free()).map(|(place, _)| place);
     let judged = match free {
-        Some(place) => volume.may_join(place, &geometry),
-        None => volume.may_grow(&geometry),
+        Some(place) => volumes.may_join(place, &geometry),
+        None => volumes.may_grow(&geometry),
     };
     let place = free.unwrap_or(directory.file.drive.len());
     match judged {
@@ -353,23 +349,18 @@ pub fn add(
     }
     let (_, device) = settled?;
     if free.is_none() {
-        assert!(volume.grow(&geometry) == place, "places are numbered alike");
+        assert!(volumes.grow(&geometry) == place, "places are numbered alike");
     }
-    volume.join(place, device, uuid);
+    volumes.join(place, device, uuid);
     let path = directory.drive_path(&directory.file.drive[place]);
     log::info!("drive {place} joins: {}", path.display());
-    let index_share = Some(volume.index_share()).filter(|share| *share < 1.0 && hosting.is_some());
+    let index_share = Some(volumes.index_share()).filter(|share| *share < 1.0 && hosting.is_some());
     let served = hosting.is_some();
     // Who serves it next, and with what, only the operator knows.
-    let memory_needed = (!served).then(|| memory::beyond_default(volume.flash_bytes())).flatten();
+    let memory_needed =
+        (!served).then(|| memory::beyond_default(volumes.flash_bytes(), volumes.shards())).flatten();
     let path = Some(path);
     Ok(Attempt::Done(BayReport { drive: place, path, old_path: None, served, index_share, memory_needed }))
-}
-
-fn any_geometry(volume: &mut CacheVolume) -> Result<Geometry> {
-    let drives = volume.drives_mut();
-    let mut geometries = (0..drives.len()).filter_map(|place| drives.geometry(DriveIndex::at(place)));
-    geometries.next().copied().context("no drive is there to make one like")
 }
 
 /// Puts an empty drive into a place of a served cache.
@@ -378,17 +369,13 @@ fn any_geometry(volume: &mut CacheVolume) -> Result<Geometry> {
 /// When it may not be, or the drive cannot be made.
 pub fn put_in(
     directory: &mut CacheDirectory,
-    volume: &mut CacheVolume,
+    volumes: &mut Volumes<'_>,
     (place, said): (usize, &Said),
     hosting: &Hosting,
 ) -> Result<Attempt<BayReport>> {
     refuse_free(directory, place)?;
-    let drives = volume.drives_mut();
-    // Like the one before it, or any other.
-    let places = (0..drives.len()).filter(|other| *other == place).chain(0..drives.len());
-    let geometry = places.filter_map(|other| drives.geometry(DriveIndex::at(other))).next().copied();
-    let geometry = geometry.context("no drive is there to make one like")?;
-    match volume.may_join(place, &geometry) {
+    let geometry = volumes.geometry_like(place).context(LIKE_NONE)?;
+    match volumes.may_join(place, &geometry) {
         Ok(()) => {}
         Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
         Err(refusal) => return Err(refused(place, refusal)),
@@ -397,7 +384,7 @@ pub fn put_in(
     let newcomer = Newcomer::make(directory, place, said, &geometry)?;
     let uuid = *newcomer.entry.uuid.as_bytes();
     let (old, device) = newcomer.settle(directory, place, Some(hosting))?;
-    volume.join(place, device, uuid);
+    volumes.join(place, device, uuid);
     let path = directory.drive_path(&directory.file.drive[place]);
     log::info!("drive {place} joins: {}", path.display());
     let old_path = Some(directory.drive_path(&old));
@@ -437,13 +424,9 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay, said: &Said) -
             old_path.display()
         )));
     }
-    let mut open = drives::open(&directory, None)?;
-    open.devices[place] = None;
-    let geometry = open.devices.iter().flatten().next().map(|device| *device.geometry());
-    let geometry = geometry.context("no drive is there to make one like")?;
-    let host = host::host(&directory, Invalidate::Media)?;
-    let mounted = cache::mount_whole(host, DriveSet::new(open.devices), Instant(0), wall());
-    drop(mounted.map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?);
+    let mut offline = Offline::mount_without(&directory, Some(place))?;
+    let geometry = offline.volumes().geometry_like(place).context(LIKE_NONE)?;
+    drop(offline);
     let newcomer = Newcomer::make(&directory, place, said, &geometry)?;
     drop(newcomer.settle(&mut directory, place, None)?);
     let path = directory.drive_path(&directory.file.drive[place]);

@@ -1,21 +1,24 @@
 //! `zoneweave cache check`: reads every block of a cache that is not served, and changes nothing.
 
 use super::directory::CacheDirectory;
-use super::drives;
+use super::offline::Offline;
 use crate::cli::Query;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::time::Instant;
+use cache::mount::Findings;
 use serde_json::json;
-use zone::drives::DriveSet;
 
 /// Verifies a cache.
 pub fn run(options: &Query) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
-    let drives = drives::open(&directory, None)?;
     let dir = options.dir.display();
-    let mut findings = cache::check(&mut DriveSet::new(drives.devices), Instant(0))
-        .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+    let mut findings = Findings::default();
+    for (number, mut set) in Offline::sets(&directory)?.into_iter().enumerate() {
+        let found = cache::check(&mut set, Instant(0))
+            .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+        add(&mut findings, found, (number, directory.file.shards));
+    }
     let missed = findings.absent.iter().filter(|place| !directory.file.drive[**place].is_free());
     findings.problems.extend(missed.map(|place| format!("drive {place} is missing or left out")));
     let is_clean = findings.problems.is_empty();
@@ -43,4 +46,18 @@ pub fn run(options: &Query) -> Result<Exit> {
         );
     }
     Ok(if is_clean { Exit::Well } else { Exit::Damage })
+}
+
+/// Adds what was found in a shard. A drive that is missing there is missed once.
+fn add(all: &mut Findings, found: Findings, (number, shards): (usize, usize)) {
+    let Findings { problems, absent, data_zones, journal_zones, records, entries } = found;
+    let named = |problem| if shards == 1 { problem } else { format!("shard {number}: {problem}") };
+    all.problems.extend(problems.into_iter().map(named));
+    all.absent.extend(absent);
+    all.absent.sort_unstable();
+    all.absent.dedup();
+    all.data_zones += data_zones;
+    all.journal_zones += journal_zones;
+    all.records += records;
+    all.entries += entries;
 }

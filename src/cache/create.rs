@@ -4,6 +4,7 @@
 use super::directory::{CacheDirectory, CacheDrive};
 use super::memory;
 use super::options::{CacheCreate, CacheShape};
+use super::volumes::sets;
 use crate::exit::Exit;
 use crate::force::Force;
 use crate::leftover;
@@ -13,12 +14,15 @@ use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::CacheConfig;
+use cache::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones};
+use cache::spread::{SHARDS_MAX, identity_of};
+use drive::Bell;
 use drive::any::AnyDrive;
 use drive::emulated::CreateOptions;
+use drive::slices::geometry_of;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
 
 const DRIVES: usize = 4;
 const SIZE_BYTES: u64 = 4 << 30;
@@ -32,6 +36,8 @@ const ZONES_BEYOND: u64 = 6;
 const ZONES_MAX: u64 = 1 << 17;
 /// As the emulated drives of arrays have it.
 const OPEN_ZONES_MAX: u32 = 14;
+/// Shards that these suffice for.
+const SHARDS_OF_EMULATED: usize = (OPEN_ZONES_MAX / ACTIVE_ZONES_MIN) as usize;
 
 /// A cache that is to be made.
 pub struct Plan {
@@ -41,6 +47,8 @@ pub struct Plan {
     geometry: Geometry,
     /// Flash of all drives together, in bytes.
     size: u64,
+    /// Shards that they are cut into.
+    shards: usize,
     force: Force,
 }
 
@@ -53,11 +61,11 @@ enum Drives {
 }
 
 impl Plan {
-    /// What was asked, and what follows from it and from the devices, if there are any.
+    /// What was asked, and what follows from it, from the devices, if there are any, and from the cores that will serve the cache.
     ///
     /// # Errors
     /// When no cache can be made like that.
-    pub fn of(shape: &CacheShape) -> Result<Plan> {
+    pub fn of(shape: &CacheShape, cores: usize) -> Result<Plan> {
         let raw = |path: &PathBuf| match raw::device_of(path) {
             Some(_) => path.clone(),
             None => PathBuf::from(format!("raw:{}", path.display())),
@@ -91,7 +99,7 @@ impl Plan {
             }
             (None, size) => {
                 let size = size.unwrap_or(SIZE_BYTES);
-                (geometry(size, count as u64, shape.zone_size)?, size)
+                (geometry(size, (count as u64, shape.shards.unwrap_or(cores)), shape.zone_size)?, size)
             }
         };
         let drives = match devices {
@@ -105,7 +113,8 @@ impl Plan {
                 Drives::Files(paths.context("--drives-path")?)
             }
         };
-        let plan = Plan { drives, count, geometry, size, force: Force::of(&shape.force) };
+        let shards = shards(shape.shards, cores, &geometry)?;
+        let plan = Plan { drives, count, geometry, size, shards, force: Force::of(&shape.force) };
         plan.flash_bytes()?;
         Ok(plan)
     }
@@ -115,7 +124,15 @@ impl Plan {
     /// # Errors
     /// When a cache cannot be made of such drives.
     pub fn flash_bytes(&self) -> Result<u64> {
-        cache::flash_of(&vec![Some(self.geometry); self.count]).map_err(|error| Exit::Usage.error(error))
+        let slice = geometry_of(&self.geometry, self.shards);
+        let of_one =
+            cache::flash_of(&vec![Some(slice); self.count]).map_err(|error| Exit::Usage.error(error))?;
+        Ok(of_one * self.shards as u64)
+    }
+
+    /// Shards of the cache.
+    pub fn shards(&self) -> usize {
+        self.shards
     }
 
     /// Refuses what may not be overwritten; returns the drives of the cache.
@@ -139,11 +156,11 @@ impl Plan {
 
 /// Creates a cache and says so.
 pub fn run(options: &CacheCreate) -> Result<Exit> {
-    let plan = Plan::of(&options.shape)?;
+    let plan = Plan::of(&options.shape, 1)?;
     let directory = create(&options.dir, &plan)?;
     let dir = options.dir.display();
     println!("created {dir}: {} of flash on {} drives", directory.file.size, directory.file.drive.len());
-    let memory = memory::beyond_default(plan.flash_bytes()?);
+    let memory = memory::beyond_default(plan.flash_bytes()?, plan.shards);
     let memory = memory.map(|memory| format!(" --memory {memory}")).unwrap_or_default();
     println!("serve it with `zoneweave cache serve {dir}{memory}`");
     Ok(Exit::Well)
@@ -173,15 +190,39 @@ pub fn create(dir: &Path, plan: &Plan) -> Result<CacheDirectory> {
     })
 }
 
-/// Emulated drives for this much flash, with zones of so many blocks or as many as suit them.
-fn geometry(size: u64, drives: u64, zone_size: Option<u32>) -> Result<Geometry> {
+/// Shards that drives are cut into: as many as are asked for, or as cores serve the cache, as far as drives allow it.
+fn shards(asked: Option<usize>, cores: usize, geometry: &Geometry) -> Result<usize> {
+    let fits = |shards: usize| cache::config::check_drive(0, &geometry_of(geometry, shards)).is_ok();
+    let most = (1..=SHARDS_MAX).rev().find(|shards| fits(*shards)).unwrap_or(1);
+    match asked {
+        Some(shards) if shards > most => {
+            let (active, zones) = (active_zones(geometry), geometry.zones);
+            Err(Exit::Usage.error(format!(
+                "--shards {shards}: drives with {active} active zones and {zones} zones can be cut into {most}, for each shard needs \
+                 {ACTIVE_ZONES_MIN} active zones and {ZONES_MIN} zones of each drive: say --shards {most}"
+            )))
+        }
+        Some(shards) => Ok(shards),
+        None => {
+            if cores > most {
+                log::info!("the cache has {most} shards, not {cores}: drives allow no more active zones");
+            }
+            Ok(most.min(cores))
+        }
+    }
+}
+
+/// Emulated drives for this much flash in so many shards, with zones of so many blocks or as many as suit them.
+fn geometry(size: u64, (drives, shards): (u64, usize), zone_size: Option<u32>) -> Result<Geometry> {
+    // More would be refused for want of active zones.
+    let shards = shards.min(SHARDS_OF_EMULATED) as u64;
     let blocks = size / BLOCK_BYTES_U64 / drives;
     let (least, most) = CAPACITY_BLOCKS;
     let capacity = match zone_size {
         Some(blocks) => u64::from(blocks),
         None => (blocks / ZONES_WANTED).next_multiple_of(least).clamp(least, most),
     };
-    let zones = blocks.div_ceil(capacity).max(2) + ZONES_BEYOND;
+    let zones = (blocks.div_ceil(capacity).max(2 * shards) + shards * ZONES_BEYOND).next_multiple_of(shards);
     let too_large =
         || Exit::Usage.error("--size needs too many zones: use more drives, larger zones, or less");
     if zones > ZONES_MAX {
@@ -220,14 +261,16 @@ fn make(dir: &Path, plan: &Plan, drives: Vec<CacheDrive>, made: &mut Vec<PathBuf
         devices.push(Some(AnyDrive::open_as(&path, uuid)?.into_device()));
     }
     let uuid = Uuid::new_v4();
-    let config = CacheConfig {
-        cache: *uuid.as_bytes(),
-        // Random, and told to nobody: strangers who choose keys do not know where they fall.
-        secret: *Uuid::new_v4().as_bytes(),
-        drives: drives.iter().map(|drive| *drive.uuid.as_bytes()).collect(),
-    };
-    cache::format(&mut DriveSet::new(devices), Instant(0), &config)
-        .map_err(|error| Exit::Usage.error(error))?;
+    // Random, and told to nobody: strangers who choose keys do not know where they fall.
+    let secret = *Uuid::new_v4().as_bytes();
+    let bells = (0..plan.shards).map(|_| Bell::new()).collect::<std::io::Result<Vec<_>>>();
+    let sets = sets(devices, &bells.context("event descriptors of the shards")?);
+    for (number, mut set) in sets.into_iter().enumerate() {
+        let identities = drives.iter().map(|drive| *drive.uuid.as_bytes()).collect();
+        let cache = identity_of(*uuid.as_bytes(), number, plan.shards);
+        let config = CacheConfig { cache, secret, drives: identities };
+        cache::format(&mut set, Instant(0), &config).map_err(|error| Exit::Usage.error(error))?;
+    }
     made.extend(["cache.toml.new", "cache.toml"].map(|name| dir.join(name)));
-    CacheDirectory::create(dir, uuid, human_bytes(plan.size), drives)
+    CacheDirectory::create(dir, uuid, human_bytes(plan.size), (plan.shards, drives))
 }

@@ -2,11 +2,14 @@
 
 use crate::exit::Exit;
 use anyhow::{Context, Result};
+use cache::spread::SHARDS_MAX;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Version of a file that older programs know: of a cache with one shard.
 const VERSION: u32 = 1;
+const VERSION_WITH_SHARDS: u32 = 2;
 const NAME: &str = "cache.toml";
 const HEADER: &str = "# A Zoneweave cache. Where its drives are; all else is on the drives.\n";
 
@@ -20,8 +23,20 @@ pub struct CacheFile {
     pub uuid: uuid::Uuid,
     /// Flash of all drives together, for people to read.
     pub size: String,
+    /// Shards that each drive is cut into.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub shards: usize,
     /// The drives, in order.
     pub drive: Vec<CacheDrive>,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_one(shards: &usize) -> bool {
+    *shards == 1
 }
 
 /// A place with its drive; one without a path is free.
@@ -46,6 +61,10 @@ impl CacheFile {
     pub fn drives(&self) -> usize {
         self.drive.iter().filter(|drive| !drive.is_free()).count()
     }
+}
+
+fn version_of(shards: usize) -> u32 {
+    if shards == 1 { VERSION } else { VERSION_WITH_SHARDS }
 }
 
 /// A directory that holds a cache.
@@ -82,10 +101,17 @@ impl CacheDirectory {
         };
         let file: CacheFile = toml::from_str(&text)
             .map_err(|error| Exit::Failed.error(format!("{shown}: makes no sense: {error}")))?;
-        if file.version != VERSION {
-            let version = file.version;
-            return Err(Exit::Failed
-                .error(format!("{shown}: is of version {version}; this program knows version {VERSION}")));
+        let version = file.version;
+        if version != VERSION && version != VERSION_WITH_SHARDS {
+            return Err(Exit::Failed.error(format!(
+                "{shown}: is of version {version}; this program knows versions {VERSION} and {VERSION_WITH_SHARDS}"
+            )));
+        }
+        let shards = file.shards;
+        if !(1..=SHARDS_MAX).contains(&shards) || version_of(shards) != version {
+            return Err(
+                Exit::Failed.error(format!("{shown}: {shards} shards make no sense in version {version}"))
+            );
         }
         Ok(CacheDirectory { path: path.to_owned(), file })
     }
@@ -95,9 +121,9 @@ impl CacheDirectory {
         path: &Path,
         uuid: uuid::Uuid,
         size: String,
-        drive: Vec<CacheDrive>,
+        (shards, drive): (usize, Vec<CacheDrive>),
     ) -> Result<CacheDirectory> {
-        let file = CacheFile { version: VERSION, uuid, size, drive };
+        let file = CacheFile { version: version_of(shards), uuid, size, shards, drive };
         let directory = CacheDirectory { path: path.to_owned(), file };
         directory.save()?;
         Ok(directory)

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
 use drive::any::{AnyDrive, Peek};
 use drive::emulated::{DriveProblem, Pace};
+use drive::slices::geometry_of;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -28,9 +29,16 @@ pub struct CacheDrives {
 }
 
 impl CacheDrives {
-    /// Bytes of all places, for which the index is made.
-    pub fn flash_bytes(&self) -> Result<u64> {
-        cache::flash_of(&self.geometries()).map_err(|error| Exit::Failed.error(error))
+    /// Bytes of all places, for which the indexes of so many shards are made.
+    pub fn flash_bytes(&self, shards: usize) -> Result<u64> {
+        let of_one = cache::flash_of(&self.slices(shards)).map_err(|error| Exit::Failed.error(error))?;
+        Ok(of_one * shards as u64)
+    }
+
+    /// Geometries of the slices that each of so many shards has.
+    pub fn slices(&self, shards: usize) -> Vec<Option<Geometry>> {
+        let slice = |whole: Geometry| geometry_of(&whole, shards);
+        self.geometries().into_iter().map(|whole| whole.map(slice)).collect()
     }
 
     /// Geometries of all places.

@@ -2,9 +2,9 @@
 //! there from the begin to the end is told. Of one that is not, its media are read, and not written.
 
 use super::directory::CacheDirectory;
-use super::drives;
 use super::errands::{Wish, named, own_word, word_of};
 use super::host::host;
+use super::offline::Offline;
 use super::options::CacheDump;
 use super::serve::wall;
 use crate::exit::Exit;
@@ -16,7 +16,6 @@ use cache::request::{Chosen, Namespace, Op, Outcome, Told, Walk, WallMillis};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
-use zone::drives::DriveSet;
 
 /// Keys that are asked for at a time, and their bytes, about.
 const KEYS_MAX: usize = 16_384;
@@ -28,7 +27,7 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
     let mut printer = Printer { options, output: std::io::BufWriter::new(std::io::stdout().lock()) };
     if !served(&directory, &mut printer)? {
-        let mut set = DriveSet::new(drives::open(&directory, None)?.devices);
+        let sets = Offline::sets(&directory)?;
         let mut result = Ok(());
         let mut tell = |told: Told| {
             let is_meant = options.namespace.is_none_or(|namespace| namespace == told.namespace.0);
@@ -37,9 +36,11 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
             }
         };
         let dir = options.dir.display();
-        let host = host(&directory, Invalidate::Media)?;
-        cache::list(&mut set, Instant(0), (wall(), &host), &mut tell)
-            .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+        for (number, mut set) in sets.into_iter().enumerate() {
+            let host = host(&directory, number, Invalidate::Media)?;
+            cache::list(&mut set, Instant(0), (wall(), &host), &mut tell)
+                .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+        }
         result?;
     }
     printer.output.flush().context("stdout")?;
@@ -49,27 +50,33 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
 /// Asks the server for all keys; false when there is none.
 fn served(directory: &CacheDirectory, printer: &mut Printer<'_, impl Write>) -> Result<bool> {
     let what = word_of(printer.options.namespace);
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let line = format!("keys {what} {at} {}", own_word());
+    let mut from = Some((0, 0));
+    while let Some((shard, at)) = from {
+        let line = format!("keys {what} {shard} {at} {}", own_word());
         let Some(part) = ask_at_until_done::<Value>(&directory.control_path(), "cache", &line)? else {
-            return match at {
-                0 => Ok(false),
+            return match (shard, at) {
+                (0, 0) => Ok(false),
                 _ => Err(Exit::Failed.error("the server ended before all keys were told: ask again")),
             };
         };
         for told in part["keys"].as_array().context("the server's answer")? {
             printer.print(&from_json(told).context("the server's answer")?)?;
         }
-        from = part["next"].as_u64();
+        let is_last = part["shards"].as_u64().is_none_or(|shards| shard + 1 >= shards);
+        from = match part["next"].as_u64() {
+            Some(next) => Some((shard, next)),
+            None if is_last => None,
+            None => Some((shard + 1, 0)),
+        };
     }
     Ok(true)
 }
 
-/// What is asked by the rest of a line `keys all FROM WORD`, or of a number in place of `all`.
+/// What is asked by the rest of a line `keys all SHARD FROM WORD`, or of a number in place of `all`.
 pub fn wish(words: &str) -> Option<Wish> {
     let mut words = words.split(' ');
     let namespace = named(words.next()?)?;
+    let shard = words.next()?.parse().ok()?;
     let from = words.next()?.parse().ok()?;
     let walk = Walk {
         from,
@@ -83,7 +90,16 @@ pub fn wish(words: &str) -> Option<Wish> {
         bytes_max: BYTES_MAX,
         chosen: Chosen::all(),
     };
-    words.next().map(|_| Wish { namespace: namespace.unwrap_or(0), op: Op::Walk(walk), say })
+    words.next()?;
+    let op = Box::new(move || Op::Walk(walk.clone()));
+    Some(Wish { shard: Some(shard), namespace: namespace.unwrap_or(0), op, say, sum })
+}
+
+/// There is one shard that was asked.
+fn sum(said: Vec<Value>, shards: usize) -> Value {
+    let mut part = said.into_iter().next().unwrap_or_default();
+    part["shards"] = shards.into();
+    part
 }
 
 fn say(outcome: Outcome) -> Value {
@@ -186,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_line_that_makes_no_sense_is_no_wish() {
-        assert!(wish("3 0 word").is_some_and(|wish| wish.namespace == 3));
-        assert!(wish("all 70 word").is_some());
-        for words in ["", "all word", "16 0 word", "0 word", "0 0", "x 0 word"] {
+        assert!(wish("3 0 0 word").is_some_and(|wish| wish.namespace == 3));
+        assert!(wish("all 2 70 word").is_some_and(|wish| wish.shard == Some(2)));
+        for words in ["", "all word", "16 0 0 word", "0 0 word", "0 0 0", "x 0 0 word"] {
             assert!(wish(words).is_none(), "{words}");
         }
     }

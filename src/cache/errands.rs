@@ -31,14 +31,24 @@ pub struct Errands {
 }
 
 impl Errands {
-    /// What is known of an errand: `Some(None)` while it is under way, `None` when nobody has asked for it.
-    pub fn find(&mut self, line: &str) -> Option<Option<Value>> {
-        let place = self.errands.iter().position(|errand| errand.line == line)?;
-        if self.errands[place].done.is_none() {
-            return Some(None);
-        }
-        let errand = self.errands.remove(place).expect("seen above");
-        Some(errand.done)
+    fn find(&self, line: &str) -> Option<&Errand> {
+        self.errands.iter().find(|errand| errand.line == line)
+    }
+
+    /// True when somebody has asked for an errand, and not taken what came of it.
+    pub fn is_known(&self, line: &str) -> bool {
+        self.find(line).is_some()
+    }
+
+    /// True when it is known what came of an errand.
+    pub fn is_done(&self, line: &str) -> bool {
+        self.find(line).is_some_and(|errand| errand.done.is_some())
+    }
+
+    /// Takes what came of an errand.
+    pub fn take_done(&mut self, line: &str) -> Option<Value> {
+        let place = self.errands.iter().position(|errand| errand.line == line && errand.done.is_some())?;
+        self.errands.remove(place)?.done
     }
 
     /// Begins an errand, if one has room; a request for it is to be submitted then.
@@ -87,12 +97,16 @@ pub fn named(word: &str) -> Option<Option<u8>> {
 
 /// A request of an operator that takes several turns.
 pub struct Wish {
+    /// Shard that is asked; all are when none is named.
+    pub shard: Option<usize>,
     /// Database that it is about.
     pub namespace: u8,
-    /// What is asked.
-    pub op: Op,
-    /// Says what came of it.
+    /// Makes what is asked of each shard.
+    pub op: Box<dyn Fn() -> Op>,
+    /// Says what came of it in one of them.
     pub say: Say,
+    /// Makes one of what is said of those that were asked, in a cache with so many shards.
+    pub sum: fn(Vec<Value>, usize) -> Value,
 }
 
 #[cfg(test)]
@@ -113,10 +127,12 @@ mod tests {
         let mut replies = vec![client.clone(), Reply { id: ids[1], outcome: Outcome::Cleared }];
         errands.take(&mut replies);
         assert_eq!(replies, [client]);
-        assert_eq!((errands.find("0"), errands.find("none")), (Some(None), None));
+        assert!(errands.is_known("0") && !errands.is_done("0") && !errands.is_known("none"));
         assert!(errands.begin("more", say).is_some(), "one is done that nobody came for");
-        assert_eq!(errands.find("1"), None);
+        assert!(!errands.is_known("1"));
         errands.take(&mut vec![Reply { id: ids[0], outcome: Outcome::Cleared }]);
-        assert_eq!(errands.find("0"), Some(Some(Value::from("Cleared"))));
+        assert!(errands.is_done("0"));
+        assert_eq!(errands.take_done("0"), Some(Value::from("Cleared")));
+        assert_eq!(errands.take_done("0"), None);
     }
 }

@@ -18,7 +18,9 @@ pub fn run(options: &CacheFlush) -> Result<Exit> {
     let is_served = served.is_some();
     let said = match served {
         Some(said) => said,
-        None => say(Offline::mount(&directory)?.ask(op(options.namespace))),
+        None => {
+            sum(Offline::mount(&directory)?.ask(&|| op(options.namespace)).into_iter().map(say).collect(), 0)
+        }
     };
     let dir = options.dir.display();
     if let Some(refused) = said["refused"].as_str() {
@@ -42,7 +44,13 @@ fn op(namespace: Option<u8>) -> Op {
 /// What is asked by the rest of a line `flush all WORD`, or of a number.
 pub fn wish(words: &str) -> Option<Wish> {
     let (what, _) = words.split_once(' ')?;
-    Some(Wish { namespace: 0, op: op(named(what)?), say })
+    let what = named(what)?;
+    Some(Wish { shard: None, namespace: 0, op: Box::new(move || op(what)), say, sum })
+}
+
+/// One shard that refuses is enough.
+fn sum(said: Vec<Value>, _: usize) -> Value {
+    said.into_iter().find(|said| said.get("refused").is_some()).unwrap_or_else(|| json!({}))
 }
 
 fn say(outcome: Outcome) -> Value {

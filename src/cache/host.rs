@@ -25,12 +25,13 @@ pub fn boot() -> Result<[u8; 16]> {
     Ok(*uuid::Uuid::parse_str(text.trim()).context(BOOT_ID)?.as_bytes())
 }
 
-/// The machine, with the file of a cache where one is wanted, or was.
+/// The machine, with the file of a shard where one is wanted, or was.
 ///
 /// # Errors
 /// When the file cannot be made or read.
-pub fn host(directory: &CacheDirectory, invalidate: Invalidate) -> Result<Host> {
-    let path = directory.path.join("invalidations");
+pub fn host(directory: &CacheDirectory, shard: usize, invalidate: Invalidate) -> Result<Host> {
+    let name = if shard == 0 { "invalidations".to_owned() } else { format!("invalidations-{shard}") };
+    let path = directory.path.join(name);
     let named = || format!("{}", path.display());
     let wants = invalidate == Invalidate::Process;
     let file = match File::options().read(true).write(true).create(wants).truncate(false).open(&path) {

@@ -1,6 +1,7 @@
 //! `--memory`: how it is shared out, and whether the rest holds the index. Drives that the index would not name are a cache that
 //! forgets what is new while what is old stays, so nothing is served, added or made on these terms.
 
+use super::shards::part_of;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::units::{human_bytes, parse_bytes};
@@ -33,12 +34,25 @@ pub fn for_engine(bytes: u64) -> String {
     format!("{mib}MiB")
 }
 
-/// Judges whether the memory of a cache holds the index for its drives.
+/// Judges whether the memory of a cache holds the indexes for its drives.
 ///
 /// # Errors
 /// When it does not: with the memory that would do, and the mean size of objects that would.
-pub fn check(options: &Options, flash_bytes: u64) -> Result<()> {
-    options.check_memory(flash_bytes).map_err(|short| Exit::Usage.error(in_words(&short)))
+pub fn check(options: &Options, flash_bytes: u64, shards: usize) -> Result<()> {
+    let judged = part_of(*options, shards).check_memory(flash_bytes / shards as u64);
+    judged.map_err(|short| Exit::Usage.error(in_words(&of_all(short, shards))))
+}
+
+/// What a shard is short of, for all of them.
+pub fn of_all(short: MemoryShort, shards: usize) -> MemoryShort {
+    let shards = shards as u64;
+    let MemoryShort { needed, given, flash_bytes, .. } = short;
+    MemoryShort {
+        needed: needed.saturating_mul(shards),
+        given: given * shards,
+        flash_bytes: flash_bytes * shards,
+        ..short
+    }
 }
 
 fn in_words(short: &MemoryShort) -> String {
@@ -51,8 +65,9 @@ fn in_words(short: &MemoryShort) -> String {
 }
 
 /// The `--memory` that the next start needs for drives of this size; none where the default does, for objects of the default mean.
-pub fn beyond_default(flash_bytes: u64) -> Option<String> {
+pub fn beyond_default(flash_bytes: u64, shards: usize) -> Option<String> {
     let memory = parse_bytes(DEFAULT).expect("a size");
     let options = Options { memory_bytes: of_engine(memory), ..Options::default() };
-    options.check_memory(flash_bytes).err().map(|short| for_engine(short.needed))
+    let judged = part_of(options, shards).check_memory(flash_bytes / shards as u64);
+    judged.err().map(|short| for_engine(of_all(short, shards).needed))
 }

@@ -4,45 +4,87 @@ use super::directory::CacheDirectory;
 use super::drives;
 use super::host::host;
 use super::serve::wall;
-use crate::exit::Exit;
+use super::shards::{expect_shards, failed};
+use super::volumes::Volumes;
 use crate::replace::Attempt;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use base::time::Instant;
 use cache::config::Invalidate;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
 use cache::{CacheVolume, mount_whole};
+use drive::Bell;
+use zone::device::Geometry;
 use zone::drives::DriveSet;
 
 /// A cache that is mounted for one thing.
 pub struct Offline {
-    /// It.
-    pub volume: CacheVolume,
+    /// Its shards.
+    volumes: Vec<CacheVolume>,
+    /// Nobody listens to them.
+    bells: Vec<Bell>,
+    wholes: Vec<Option<Geometry>>,
     now: Instant,
 }
 
+fn bells(directory: &CacheDirectory) -> Result<Vec<Bell>> {
+    let bells = (0..directory.file.shards).map(|_| Bell::new()).collect::<std::io::Result<_>>();
+    bells.context("event descriptors of the shards")
+}
+
 impl Offline {
+    /// Drives of all shards of a cache that nobody serves.
+    ///
+    /// # Errors
+    /// When it is served meanwhile, or cannot be found.
+    pub fn sets(directory: &CacheDirectory) -> Result<Vec<DriveSet>> {
+        let open = drives::open(directory, None)?;
+        Ok(expect_shards(directory, open.devices, &bells(directory)?, Instant(0))?.0)
+    }
+
     /// Mounts a cache that nobody serves.
     ///
     /// # Errors
     /// When it is served meanwhile, or cannot be mounted.
     pub fn mount(directory: &CacheDirectory) -> Result<Offline> {
-        let drives = DriveSet::new(drives::open(directory, None)?.devices);
-        let dir = directory.path.display();
-        let host = host(directory, Invalidate::Media)?;
-        let volume = mount_whole(host, drives, Instant(0), wall())
-            .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
-        Ok(Offline { volume, now: Instant(0) })
+        Offline::mount_without(directory, None)
     }
 
-    /// Asks for something, and waits for what comes of it.
-    pub fn ask(&mut self, op: Op) -> Outcome {
+    /// The same without the drive in a place.
+    ///
+    /// # Errors
+    /// As [`Offline::mount`].
+    pub fn mount_without(directory: &CacheDirectory, place: Option<usize>) -> Result<Offline> {
+        let mut open = drives::open(directory, None)?;
+        place.into_iter().for_each(|place| open.devices[place] = None);
+        let (wholes, bells) = (open.geometries(), bells(directory)?);
+        let (sets, _) = expect_shards(directory, open.devices, &bells, Instant(0))?;
+        let mut volumes = Vec::new();
+        for (number, set) in sets.into_iter().enumerate() {
+            let host = host(directory, number, Invalidate::Media)?;
+            let volume = mount_whole(host, set, Instant(0), wall());
+            volumes.push(volume.map_err(|error| failed(directory, &error))?);
+        }
+        Ok(Offline { volumes, bells, wholes, now: Instant(0) })
+    }
+
+    /// Asks all shards for something, and waits for what comes of it.
+    pub fn ask(&mut self, op: &dyn Fn() -> Op) -> Vec<Outcome> {
+        (0..self.volumes.len()).map(|shard| self.ask_one(shard, op())).collect()
+    }
+
+    fn ask_one(&mut self, shard: usize, op: Op) -> Outcome {
         let request = Request { id: RequestId(0), namespace: Default::default(), op };
-        self.volume.submit(self.now, wall(), request);
+        self.volumes[shard].submit(self.now, wall(), request);
         loop {
-            if let Some(reply) = self.turn().pop() {
+            if let Some(reply) = self.turn(shard).pop() {
                 return reply.outcome;
             }
         }
+    }
+
+    /// All shards, as an operator acts on them.
+    pub fn volumes(&mut self) -> Volumes<'_> {
+        Volumes::new(self.volumes.iter_mut().collect(), &self.bells, &mut self.wholes)
     }
 
     /// Tries something until it is done, and superblocks say so.
@@ -51,24 +93,28 @@ impl Offline {
     /// Those of what is tried.
     pub fn settle<T>(
         &mut self,
-        mut attempt: impl FnMut(&mut CacheVolume) -> Result<Attempt<T>>,
+        mut attempt: impl FnMut(&mut Volumes<'_>) -> Result<Attempt<T>>,
     ) -> Result<T> {
         let done = loop {
-            if let Attempt::Done(done) = attempt(&mut self.volume)? {
+            if let Attempt::Done(done) = attempt(&mut self.volumes())? {
                 break done;
             }
-            self.turn();
+            self.turn_all();
         };
-        while !self.volume.has_recorded() && !self.volume.is_frozen() {
-            self.turn();
+        while !self.volumes().has_recorded() && !self.volumes().is_frozen() {
+            self.turn_all();
         }
         Ok(done)
     }
 
-    fn turn(&mut self) -> Vec<Reply> {
-        let mut replies = Vec::new();
-        if !self.volume.turn(self.now, wall(), &mut replies)
-            && let Some(next) = self.volume.next_event()
+    fn turn_all(&mut self) {
+        (0..self.volumes.len()).for_each(|shard| drop(self.turn(shard)));
+    }
+
+    fn turn(&mut self, shard: usize) -> Vec<Reply> {
+        let (mut replies, volume) = (Vec::new(), &mut self.volumes[shard]);
+        if !volume.turn(self.now, wall(), &mut replies)
+            && let Some(next) = volume.next_event()
         {
             self.now = self.now.max(next);
         }

@@ -190,6 +190,10 @@ pub struct CacheShape {
     /// Zone size of drives that have no zones of their own [default: as suits their size]
     #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
     pub zone_size: Option<u32>,
+    /// Shards that each drive is cut into, 1 to 64: parts of the cache with zones and an index of their own, each of which one thread of
+    /// --cores has; fixed for good [default: as many as --cores says here, as far as the drives' active zones allow; else 1]
+    #[arg(long, value_parser = parse_shards, value_name = "N")]
+    pub shards: Option<usize>,
     /// Replace what an interrupted `create` left, and give up what devices hold; a drive of another array or cache wants its name,
     /// --force=UUID, which may be given several times
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
@@ -206,7 +210,8 @@ pub struct CacheServiceOptions {
     /// Bytes of an object on the mean, key included: sizes the index
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 30), value_name = "BYTES")]
     pub object_mean: u64,
-    /// Threads, 1 to 64: with more than one, one of them has the cache, and connections are spread over the others
+    /// Threads, 1 to 64: shards are shared out to them, and connections are spread over all threads, or over those without a shard where
+    /// there are more threads than shards
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
     /// Which zones make room: s3fifo, sieve, lru or fifo
@@ -286,6 +291,14 @@ impl CacheServiceOptions {
             (Some(policy), _) => Ok(policy),
         }
     }
+}
+
+fn parse_shards(text: &str) -> Result<usize, String> {
+    let shards = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let is_possible = (1..=cache::spread::SHARDS_MAX).contains(&shards);
+    is_possible
+        .then_some(shards)
+        .ok_or_else(|| format!("{text}: a cache has 1 to {} shards", cache::spread::SHARDS_MAX))
 }
 
 fn parse_endurance(text: &str) -> Result<u64, String> {

@@ -1,46 +1,35 @@
 //! `zoneweave cache up` and `cache serve`: mounts a cache and serves it until told to stop.
 
-use super::attendance::Attended;
-use super::bays::{self, BayReport, Said};
 use super::create::{self, Plan};
 use super::directory::CacheDirectory;
 use super::drives;
-use super::errands::{Errands, Wish};
-use super::host::host;
 use super::memory;
 use super::namespaces;
+use super::operator::Operator;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
-use super::status::{Seen, json};
-use super::{dump, flush};
+use super::shards::{self, ServedShard, expect_shards, part_of};
 use crate::drive_clocks::{self, DriveClocks};
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::hosting::Hosting;
 use crate::lines::Lines;
-use crate::replace::Attempt;
 use crate::serve::warn_of_missing_cores;
 use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
-use base::time::{Instant, Nanos};
+use base::time::Nanos;
 use base::units::human_bytes;
-use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
-use cache::{CacheVolume, Options};
+use cache::Options;
+use cache::request::{Namespace, WallMillis};
+use drive::Bell;
 use drive::timing::Profile;
-use serde_json::Value;
 use server::cache_loop::{self, CacheServerConfig, ServedCache};
-use server::resp::front::{Backend, CacheFacts};
 use server::resp::settings::Settings;
 use server::{Listen, Listener, Service, Stop, WallClock, control};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use zone::drives::DriveSet;
 
 /// Longest value, unless somebody asks for longer ones.
 const OBJECT_BYTES: u64 = 16 << 20;
-/// What is said where memory that held entries is gone.
-const LOST: &str = "everything that was stored is forgotten: the machine was started since (--invalidate process), or the file \
-                    `invalidations` is gone";
 /// A value has room several times in what clients have: arriving, under way, leaving.
 const OBJECTS_IN_CLIENTS: u64 = 4;
 
@@ -55,8 +44,8 @@ pub fn up(options: &CacheUp) -> Result<Exit> {
             directory
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
-            let plan = Plan::of(&options.shape)?;
-            memory::check(&engine(&options.service)?, plan.flash_bytes()?)?;
+            let plan = Plan::of(&options.shape, options.service.cores)?;
+            memory::check(&engine(&options.service)?, plan.flash_bytes()?, plan.shards())?;
             let directory = create::create(&options.dir, &plan)?;
             log::info!("created a cache in {}", options.dir.display());
             directory
@@ -81,56 +70,55 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let hosting = Hosting::new(profile)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
-    memory::check(&wanted, drives.flash_bytes()?)?;
-    namespaces::check(&wanted.shares, &drives.geometries())?;
+    let (shards, wholes) = (directory.file.shards, drives.geometries());
+    let slices = drives.slices(shards);
+    memory::check(&wanted, drives.flash_bytes(shards)?, shards)?;
+    namespaces::check(&wanted.shares, &slices)?;
     let control = control::bind(&directory.control_path())?;
     let (listeners, memcached_doors) = doors(options)?;
-    let settings = settings(options, drives.zone_bytes, password, &listeners)?;
+    let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
-    let engine = Options { object_max, ..wanted };
-    let host = host(&directory, engine.invalidate)?;
-    let volume = cache::mount_on(host, DriveSet::new(drives.devices), clock.now(), (wall(), engine))
-        .map_err(|error| Exit::Failed.error(format!("{}: {error}", directory.path.display())))?;
-    let recovered = volume.status();
-    log::info!(
-        "recovered {} of {} records; {} zones were dropped",
-        recovered.objects,
-        recovered.recovery.records_found,
-        recovered.recovery.zones_dropped
-    );
-    if recovered.recovery.is_emptied {
-        log::warn!("{LOST}");
-    }
+    let engine = part_of(Options { object_max, ..wanted }, shards);
+    let owners: Vec<Bell> = (0..cache_loop::owners(shards, options.cores))
+        .map(|_| Bell::new())
+        .collect::<std::io::Result<_>>()
+        .context("event descriptors of the shards")?;
+    let bells: Vec<Bell> = owners.iter().cycle().take(shards).cloned().collect();
+    let (sets, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
+    let mounted = shards::mount(&directory, sets, clock.now(), (wall(), engine))?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let announced = announce(&directory, &listeners, memcached_doors.len())?;
-    let service =
-        Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
-    let spin = if hosting.profile().is_some() { drive_clocks::SPIN } else { Nanos(0) };
+    let is_timed = hosting.profile().is_some();
+    let spin = if is_timed { drive_clocks::SPIN } else { Nanos(0) };
     let config = CacheServerConfig { settings, memcached_doors, spin, ..CacheServerConfig::default() };
-    hosting.listen();
-    let errands = Errands::default();
     let names = options.namespace.iter().filter_map(|own| Some((own.namespace, own.name.clone()?))).collect();
-    let attended = options.forget_after.map(|limit| Attended::open(&directory, limit)).transpose()?;
     let (memory_bytes_max, clocks) = (options.memory, DriveClocks::new(drives.paces, clock.now()));
-    let mut served = Served {
-        volume,
+    let mut operator = Operator {
+        shards: mounted,
+        bells,
+        wholes,
         memory_bytes_max,
         cores: options.cores,
         names,
         directory,
         hosting,
-        errands,
-        attended,
+        attended: None,
         clocks,
     };
-    served.start_clocks();
-    served.attend(clock.now());
-    let result = cache_loop::run(&config, service, &mut served);
-    if let Some(attended) = &mut served.attended {
-        attended.leave(&served.volume);
-    }
+    operator.begin(options.forget_after, clock.now())?;
+    let announced = announce(&operator.directory, &listeners, config.memcached_doors.len())?;
+    let service =
+        Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
+    let served = operator.shards.iter().map(|shard| {
+        Box::new(ServedShard::new(shard.clone(), is_timed, clock.now())) as Box<dyn cache_loop::Shard>
+    });
+    let wake_fds = owners.iter().map(|bell| Ok(vec![bell.descriptor()?])).collect::<std::io::Result<_>>();
+    let wake_fds = wake_fds.context("event descriptors of the shards")?;
+    let shards = served.collect();
+    let served = ServedCache { operator: &mut operator, shards, spread, wake_fds };
+    let result = cache_loop::run(&config, service, served);
+    operator.leave();
     supervisor::say_stopping();
     result?;
     log::info!("stopped; what goes to flash is on the drives");
@@ -176,13 +164,13 @@ fn engine(options: &CacheServiceOptions) -> Result<Options> {
 
 fn settings(
     options: &CacheServiceOptions,
-    zone_bytes: u64,
+    (zone_bytes, shards): (u64, usize),
     password: Option<Vec<u8>>,
     listeners: &[Listener],
 ) -> Result<Settings> {
     let clients = memory::of_clients(options.memory);
     let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
-    let fronts = options.cores.max(2) as u64 - 1;
+    let fronts = cache_loop::fronts(shards, options.cores) as u64;
     let object_bytes = wanted.min(zone_bytes / 2).min(clients / fronts / OBJECTS_IN_CLIENTS);
     if object_bytes < wanted {
         let memory = human_bytes(memory::for_clients(wanted * OBJECTS_IN_CLIENTS * fronts));
@@ -245,200 +233,4 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
     lines.say(text.into_bytes());
     supervisor::say_ready();
     Ok(lines)
-}
-
-/// The cache with what an operator may ask of it.
-struct Served {
-    volume: CacheVolume,
-    memory_bytes_max: u64,
-    cores: usize,
-    names: BTreeMap<Namespace, String>,
-    directory: CacheDirectory,
-    hosting: Hosting,
-    errands: Errands,
-    attended: Option<Attended>,
-    clocks: DriveClocks,
-}
-
-impl Served {
-    /// From now on drives take the time of their profile, if there is one.
-    fn start_clocks(&mut self) {
-        self.clocks.start();
-        if let Some(profile) = self.hosting.profile() {
-            log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
-        }
-    }
-
-    /// The cache is served now.
-    fn attend(&mut self, now: Instant) {
-        if let Some(attended) = &mut self.attended {
-            attended.see(now, &mut self.volume);
-        }
-    }
-
-    /// Begins what takes several turns, or tells how it stands; `None` when the line is about something else.
-    fn run_errand(&mut self, now: Instant, line: &str) -> Option<Attempt<Value>> {
-        let (word, words) = line.split_once(' ')?;
-        let Wish { namespace, op, say } = match word {
-            "flush" => flush::wish(words)?,
-            "keys" => dump::wish(words)?,
-            _ => return None,
-        };
-        match self.errands.find(line) {
-            Some(Some(done)) => return Some(Attempt::Done(done)),
-            Some(None) => return Some(Attempt::Busy),
-            None => {}
-        }
-        if let Some(id) = self.errands.begin(line, say) {
-            self.volume.submit(now, wall(), Request { id, namespace: Namespace(namespace), op });
-        }
-        Some(Attempt::Busy)
-    }
-
-    /// Answers a question about a drive.
-    fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
-        let Served { volume, directory, hosting, .. } = self;
-        let (word, words) = line.split_once(' ').unwrap_or((line, ""));
-        if word == "add" {
-            return bays::add(directory, volume, &Said::parse(words)?, Some(hosting));
-        }
-        let (place, words) = words.split_once(' ').unwrap_or((words, ""));
-        match place.parse().ok().map(|place| (word, place)) {
-            Some(("fail", place)) => bays::take_out(directory, volume, place),
-            Some(("remove", place)) => bays::remove(directory, volume, place),
-            Some(("replace", place)) => {
-                bays::put_in(directory, volume, (place, &Said::parse(words)?), hosting)
-            }
-            _ => {
-                Err(Exit::Usage.error(format!("`{line}` is no question that the server of a cache answers")))
-            }
-        }
-    }
-}
-
-impl Cache for Served {
-    fn submit(&mut self, now: Instant, wall: WallMillis, request: Request) {
-        self.attend(now);
-        self.volume.submit(now, wall, request);
-    }
-
-    fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
-        self.attend(now);
-        self.clocks.check(now);
-        let goes_on = self.volume.turn(now, wall, replies);
-        self.errands.take(replies);
-        goes_on
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        let due = self.attended.as_ref().map(Attended::due);
-        let own = self.volume.next_deadline().into_iter().chain(due);
-        if self.hosting.profile().is_none() {
-            return own.min();
-        }
-        // What a disk has flushed is heard by nobody then.
-        let looks = self.volume.in_flight() > 0;
-        let look = looks.then(|| self.clocks.looked_at() + drive_clocks::LOOK_EVERY);
-        own.chain(self.volume.next_event()).chain(look).min()
-    }
-
-    fn objects(&self, namespace: Namespace) -> u64 {
-        self.volume.objects(namespace)
-    }
-}
-
-impl Backend for Served {
-    fn facts(&self) -> CacheFacts {
-        let status = self.volume.status();
-        let counters = status.counters;
-        let ratio =
-            status.write_amplification().map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.3}"));
-        let lines = [
-            ("index_bytes", status.index_bytes.to_string()),
-            ("buffer_bytes", status.buffer_bytes.to_string()),
-            ("copies_bytes", status.copies_bytes.to_string()),
-            ("copies", status.copies.to_string()),
-            ("hits_buffer", counters.hits_buffer.to_string()),
-            ("hits_memory", counters.hits_memory.to_string()),
-            ("hits_flash", counters.hits_flash.to_string()),
-            ("held", status.admission.held.to_string()),
-            ("held_bytes", status.admission.held_bytes.to_string()),
-            ("forgotten", counters.forgotten.to_string()),
-            ("bytes_admitted", counters.bytes_admitted.to_string()),
-            ("bytes_forgotten", counters.bytes_forgotten.to_string()),
-            ("zones_free", status.zones.free.to_string()),
-            ("entries_carried", counters.entries_carried.to_string()),
-            ("zones_expired", counters.zones_expired.to_string()),
-            ("expired_share", format!("{:.3}", status.expired_share())),
-            ("zones_spared", counters.zones_spared.to_string()),
-            ("reinserted", counters.reinserted.to_string()),
-            ("bytes_reinserted", counters.bytes_reinserted.to_string()),
-            ("recalled", counters.recalled.to_string()),
-            ("zones_evicted", counters.zones_evicted.to_string()),
-            ("write_amplification", ratio),
-            ("drives", status.drives.to_string()),
-        ];
-        let namespaces = (0..).map(Namespace).zip(&status.namespaces);
-        let used = namespaces.filter(|(_, own)| own.share.is_some() || own.counters.stores > 0);
-        let namespaces = used.map(|(namespace, own)| {
-            let (counters, name) = (own.counters, self.names.get(&namespace));
-            let name = name.map_or_else(String::new, |name| format!("name={name},"));
-            let said = format!(
-                "{name}hits={},misses={},stores={},zones={},zones_max={},zones_evicted={},copies_bytes={}",
-                counters.hits,
-                counters.misses,
-                counters.stores,
-                own.zones,
-                own.zones_max,
-                counters.zones_evicted,
-                own.copies_bytes
-            );
-            (format!("namespace_{}", namespace.0), said)
-        });
-        CacheFacts {
-            memory_bytes: status.memory_bytes(),
-            memory_bytes_max: self.memory_bytes_max,
-            // Evicted are zones; nobody counts the objects in them.
-            objects_evicted: 0,
-            objects_expired: counters.expired,
-            lines: lines
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .chain(namespaces)
-                .collect(),
-        }
-    }
-}
-
-impl ServedCache for Served {
-    fn control(&mut self, now: Instant, line: &str) -> String {
-        if let Some(attempt) = self.run_errand(now, line) {
-            return serde_json::json!(attempt).to_string();
-        }
-        match line {
-            "status" => {
-                let Served { volume, directory, names, .. } = self;
-                let mut report = json(&Seen { volume, directory, names });
-                report["cores"] = self.cores.into();
-                report["forget"] = self.attended.as_ref().map(Attended::report).into();
-                report.to_string()
-            }
-            _ => match self.act_on_drive(line) {
-                Ok(attempt) => serde_json::json!(attempt).to_string(),
-                Err(error) => {
-                    serde_json::json!({ "error": exit::in_words(&error), "exit": Exit::of(&error).number() })
-                        .to_string()
-                }
-            },
-        }
-    }
-
-    /// Buffers go to the drives by themselves, some milliseconds after they began to fill.
-    fn begin_stop(&mut self, _: Instant) {
-        self.volume.begin_stop();
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.volume.has_stopped()
-    }
 }

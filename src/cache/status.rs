@@ -7,10 +7,10 @@ use super::options::CacheStatus;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
+use cache::Status;
 use cache::admission::{Admission, WHOLE};
 use cache::request::Namespace;
-use cache::status::{NamespaceStatus, Recovery, ZoneCounts};
-use cache::{CacheVolume, Status};
+use cache::status::{DriveStatus, NamespaceStatus, Recovery, ZoneCounts};
 use serde_json::{Value, json};
 use server::control::{self, AskError};
 use std::collections::BTreeMap;
@@ -53,7 +53,9 @@ pub fn look(directory: &CacheDirectory) -> Result<(Value, bool)> {
 /// A cache that is served, as its status is made of.
 pub struct Seen<'a> {
     /// The cache.
-    pub volume: &'a CacheVolume,
+    pub status: Status,
+    /// Its drives, by their places.
+    pub drives: Vec<DriveStatus>,
     /// Where its drives are.
     pub directory: &'a CacheDirectory,
     /// What its namespaces are called.
@@ -62,7 +64,7 @@ pub struct Seen<'a> {
 
 /// Drives as JSON.
 fn drives(seen: &Seen<'_>) -> Vec<Value> {
-    let states = seen.volume.drives_status();
+    let states = &seen.drives;
     let one = |(place, entry): (usize, &CacheDrive)| {
         let drive = states.get(place).copied().unwrap_or_default();
         let state = match (entry.is_free(), drive.up) {
@@ -113,7 +115,7 @@ fn not_served(uuid: Uuid) -> Value {
 
 /// Status of a served cache as JSON.
 pub fn json(seen: &Seen<'_>) -> Value {
-    let (status, names) = (&seen.volume.status(), seen.names);
+    let (status, names) = (&seen.status, seen.names);
     let counters = status.counters;
     let mut zones = zones(&status.zones);
     zones["evicted"] = json!(counters.zones_evicted);

@@ -146,8 +146,9 @@ mod tests {
 
     #[test]
     fn shards_have_identities_of_their_own() {
-        let mut all: Vec<[u8; 16]> =
-            (1..=8).flat_map(|shards| (0..shards).map(move |number| identity_of([9; 16], number, shards))).collect();
+        let mut all: Vec<[u8; 16]> = (1..=8)
+            .flat_map(|shards| (0..shards).map(move |number| identity_of([9; 16], number, shards)))
+            .collect();
         assert_eq!(all[0], [9; 16]);
         let count = all.len();
         all.sort_unstable();

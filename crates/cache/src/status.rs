@@ -291,3 +291,189 @@ impl Status {
         (counters.bytes_admitted > 0).then_some(ratio)
     }
 }
+
+impl AddAssign for Counters {
+    /// Adds those of another shard.
+    fn add_assign(&mut self, other: Counters) {
+        let Counters {
+            hits_buffer,
+            hits_memory,
+            hits_flash,
+            misses,
+            expired,
+            stores,
+            removes,
+            pages_read,
+            bytes_stored,
+            bytes_admitted,
+            forgotten,
+            bytes_forgotten,
+            blocks_data,
+            blocks_directory,
+            blocks_journal,
+            blocks_superblock,
+            entries,
+            entries_carried,
+            batches,
+            zones_evicted,
+            zones_expired,
+            zones_spared,
+            reinserted,
+            bytes_reinserted,
+            recalled,
+            index_full,
+            damaged,
+            drives_failed,
+            absences,
+            namespaces,
+        } = other;
+        self.hits_buffer += hits_buffer;
+        self.hits_memory += hits_memory;
+        self.hits_flash += hits_flash;
+        self.misses += misses;
+        self.expired += expired;
+        self.stores += stores;
+        self.removes += removes;
+        self.pages_read += pages_read;
+        self.bytes_stored += bytes_stored;
+        self.bytes_admitted += bytes_admitted;
+        self.forgotten += forgotten;
+        self.bytes_forgotten += bytes_forgotten;
+        self.blocks_data += blocks_data;
+        self.blocks_directory += blocks_directory;
+        self.blocks_journal += blocks_journal;
+        self.blocks_superblock += blocks_superblock;
+        self.entries += entries;
+        self.entries_carried += entries_carried;
+        self.batches += batches;
+        self.zones_evicted += zones_evicted;
+        self.zones_expired += zones_expired;
+        self.zones_spared += zones_spared;
+        self.reinserted += reinserted;
+        self.bytes_reinserted += bytes_reinserted;
+        self.recalled += recalled;
+        self.index_full += index_full;
+        self.damaged += damaged;
+        self.drives_failed += drives_failed;
+        self.absences += absences;
+        self.namespaces.iter_mut().zip(namespaces).for_each(|(own, more)| *own += more);
+    }
+}
+
+impl AddAssign for NamespaceCounters {
+    /// Adds those of another shard.
+    fn add_assign(&mut self, other: NamespaceCounters) {
+        let NamespaceCounters { hits, misses, stores, zones_evicted } = other;
+        self.hits += hits;
+        self.misses += misses;
+        self.stores += stores;
+        self.zones_evicted += zones_evicted;
+    }
+}
+
+impl AddAssign for DriveStatus {
+    /// Adds that of the same drive in another shard: it is up when it is in both.
+    fn add_assign(&mut self, other: DriveStatus) {
+        let DriveStatus { up, zones, journal_zones_max, bytes_used, bytes, in_flight } = other;
+        self.up &= up;
+        self.zones += zones;
+        self.journal_zones_max += journal_zones_max;
+        self.bytes_used += bytes_used;
+        self.bytes += bytes;
+        self.in_flight += in_flight;
+    }
+}
+
+impl AddAssign for Recovery {
+    /// Adds that of another shard: a drive that began empty in both counts once.
+    fn add_assign(&mut self, other: Recovery) {
+        let Recovery {
+            records_found,
+            records_hidden,
+            records_older,
+            records_without_slot,
+            records_beside,
+            zones_dropped,
+            drives_emptied,
+            records_shared,
+            is_emptied,
+        } = other;
+        self.records_found += records_found;
+        self.records_hidden += records_hidden;
+        self.records_older += records_older;
+        self.records_without_slot += records_without_slot;
+        self.records_beside += records_beside;
+        self.zones_dropped += zones_dropped;
+        self.drives_emptied = self.drives_emptied.max(drives_emptied);
+        self.records_shared += records_shared;
+        self.is_emptied |= is_emptied;
+    }
+}
+
+impl AddAssign for AdmissionStatus {
+    /// Adds that of another shard: what is left of the budget is that of the one that has least.
+    fn add_assign(&mut self, other: AdmissionStatus) {
+        let AdmissionStatus { bytes_per_day, level, held, held_bytes, .. } = other;
+        self.bytes_per_day = self.bytes_per_day.zip(bytes_per_day).map(|(own, more)| own + more);
+        self.level = self.level.min(level);
+        self.held += held;
+        self.held_bytes += held_bytes;
+    }
+}
+
+impl AddAssign for NamespaceStatus {
+    /// Adds that of another shard, which has the same share.
+    fn add_assign(&mut self, other: NamespaceStatus) {
+        let NamespaceStatus { counters, objects, zones, zones_max, copies_bytes, .. } = other;
+        self.counters += counters;
+        self.objects += objects;
+        self.zones += zones;
+        self.zones_max += zones_max;
+        self.copies_bytes += copies_bytes;
+    }
+}
+
+impl AddAssign for Status {
+    /// Adds that of another shard, which is served in the same way.
+    fn add_assign(&mut self, other: Status) {
+        let Status {
+            counters,
+            objects,
+            index_bytes,
+            index_slots,
+            index_slots_max,
+            ghost_bytes,
+            buffer_bytes,
+            listing_bytes,
+            copies_bytes,
+            copies,
+            admission,
+            zones,
+            namespaces,
+            flash_bytes,
+            expired_bytes,
+            drives,
+            frozen,
+            recovery,
+            ..
+        } = other;
+        self.counters += counters;
+        self.objects += objects;
+        self.index_bytes += index_bytes;
+        self.index_slots += index_slots;
+        self.index_slots_max += index_slots_max;
+        self.ghost_bytes += ghost_bytes;
+        self.buffer_bytes += buffer_bytes;
+        self.listing_bytes += listing_bytes;
+        self.copies_bytes += copies_bytes;
+        self.copies += copies;
+        self.admission += admission;
+        self.zones += zones;
+        self.namespaces.iter_mut().zip(namespaces).for_each(|(own, more)| *own += more);
+        self.flash_bytes += flash_bytes;
+        self.expired_bytes += expired_bytes;
+        self.drives = self.drives.min(drives);
+        self.frozen |= frozen;
+        self.recovery += recovery;
+    }
+}

@@ -101,13 +101,8 @@ pub fn cut(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Slice> {
     };
     let shared = Arc::new(Shared { desk: Mutex::new(desk), in_flight: AtomicUsize::new(0) });
     let firsts = (0..).map(|number: u32| number * geometry.zones);
-    let slice = |(number, first)| Slice {
-        number,
-        first,
-        geometry,
-        shared: Arc::clone(&shared),
-        refused: Vec::new(),
-    };
+    let slice =
+        |(number, first)| Slice { number, first, geometry, shared: Arc::clone(&shared), refused: Vec::new() };
     firsts.take(bells.len()).enumerate().map(slice).collect()
 }
 

@@ -7,7 +7,7 @@ use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 use cache::admission::Admission;
 use cache::policy::Eviction;
-use cache::request::{Cache, Namespace, Op, Outcome, Request, RequestId, Walk, WallMillis};
+use cache::request::{Cache, Chosen, Namespace, Op, Outcome, Request, RequestId, Walk, WallMillis};
 use cache::shard::ZoneUse;
 use cache::{CacheVolume, Options};
 use support::{new_cache, object, roomy};

@@ -10,7 +10,7 @@ use super::ledger::Since;
 use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
-use ::cache::request::{Op, Told, Walk};
+use ::cache::request::{Chosen, Op, Told, Walk};
 use std::collections::BTreeSet;
 
 /// A scan under way.
