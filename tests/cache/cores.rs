@@ -8,6 +8,9 @@ use crate::support::{have, text};
 use std::path::Path;
 
 const CLIENTS: usize = 6;
+/// All that cores and shards can be to one another: cores, and what is said of shards.
+const KINDS: [(&str, &[&str]); 4] =
+    [("3", &["--shards", "1"]), ("3", &[]), ("2", &[]), ("1", &["--shards", "2"])];
 
 fn up(dir: &Path, cores: &str, more: &[&str]) -> CacheServer {
     let options = ["up", "--dir", text(dir), "--size", "256MiB", "--cores", cores];
@@ -28,9 +31,15 @@ fn figure(client: &mut Client, name: &str) -> u64 {
 
 #[test]
 fn clients_of_all_cores_see_one_cache() {
-    let scratch = Scratch::new("cache-cores");
-    let dir = scratch.join("cache");
-    let server = up(&dir, "3", &[]);
+    for (number, (cores, shards)) in KINDS.iter().enumerate() {
+        let scratch = Scratch::new(&format!("cache-cores-{number}"));
+        assert_one_cache(&scratch.join("cache"), cores, shards);
+    }
+}
+
+#[track_caller]
+fn assert_one_cache(dir: &Path, cores: &str, shards: &[&str]) {
+    let server = up(dir, cores, shards);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for (index, client) in clients.iter_mut().enumerate() {
         assert_eq!(said(client, &[b"set", format!("k{index}").as_bytes(), b"v"]), "+OK");
@@ -52,7 +61,7 @@ fn clients_of_all_cores_see_one_cache() {
         assert_eq!((said(client, &[b"dbsize"]), client.call(&[b"get", b"k0"]).unwrap()), (":0".into(), None));
     }
     server.stop();
-    assert_clean(&dir);
+    assert_clean(dir);
 }
 
 #[test]
@@ -123,7 +132,8 @@ fn one_of_two_that_store_only_new_keys_wins() {
     let server = up(&scratch.join("cache"), "3", &[]);
     let (mut first, mut second) = (server.client(), server.client());
     for round in 0..300 {
-        let (a, b) = (format!("a{round}"), format!("b{round}"));
+        // The tag keeps them in one shard.
+        let (a, b) = (format!("{{{round}}}a"), format!("{{{round}}}b"));
         let store = |client: &mut Client, who: &[u8]| {
             said(client, &[b"msetnx", a.as_bytes(), who, b.as_bytes(), who]) == ":1"
         };
@@ -163,7 +173,8 @@ fn what_was_stored_over_many_cores_is_there_after_kill_9_and_after_a_stop_under_
             writers.into_iter().for_each(|writer| writer.join().unwrap());
             assert_clean(&dir);
         }
-        server = CacheServer::start(&dir, &["serve", text(&dir), "--cores", "2"]);
+        let cores = ["2", "1", "4", "3"][round];
+        server = CacheServer::start(&dir, &["serve", text(&dir), "--cores", cores]);
         shadow.verify(&server);
     }
     server.stop();

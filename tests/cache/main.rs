@@ -12,6 +12,7 @@ mod namespaces;
 mod process;
 mod protocols;
 mod redis;
+mod shards;
 
 #[path = "../support/mod.rs"]
 mod support;

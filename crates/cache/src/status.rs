@@ -354,8 +354,9 @@ impl AddAssign for Counters {
         self.recalled += recalled;
         self.index_full += index_full;
         self.damaged += damaged;
-        self.drives_failed += drives_failed;
-        self.absences += absences;
+        self.drives_failed = self.drives_failed.max(drives_failed);
+        // These are of all shards alike.
+        self.absences = self.absences.max(absences);
         self.namespaces.iter_mut().zip(namespaces).for_each(|(own, more)| *own += more);
     }
 }

@@ -16,9 +16,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Least gain of the second core that is good, for the first of the loads.
+/// Least gain of the second core and the second shard that is good, for the first of the loads.
 const GAIN_MIN: f64 = 1.5;
 const CONNECTIONS: usize = 16;
+/// Shards that an emulated drive has active zones for.
+const SHARDS_MAX: usize = 2;
 const OWN: Own = Own { drives: Drives::Emulated, flash: "1GiB", memory: "512MiB", object_mean: "132" };
 
 struct Plan {
@@ -64,6 +66,8 @@ pub struct Row {
     pub name: &'static str,
     /// `--cores`.
     pub cores: usize,
+    /// `--shards`.
+    pub shards: usize,
     /// Microseconds of processor time for a request, of all threads.
     pub us_per_request: f64,
     /// The same of the busiest thread.
@@ -84,7 +88,13 @@ impl Row {
     }
 }
 
-/// Measurements of one number of cores.
+/// Shards and cores of the servers that are compared: for each number of cores one shard, and as many as an emulated drive's active
+/// zones allow.
+fn kinds(cores_max: usize) -> Vec<(usize, usize)> {
+    (1..=cores_max).flat_map(|cores| (1..=cores.min(SHARDS_MAX)).map(move |shards| (shards, cores))).collect()
+}
+
+/// Measurements of one number of shards and cores.
 #[derive(Default)]
 struct Side {
     all_us: Vec<f64>,
@@ -101,15 +111,17 @@ pub fn run(options: &CoresOptions<'_>, mut told: impl FnMut(&Row)) -> Result<Vec
     ensure!(given, "--rounds and --seconds must be at least 1, --cores-max at least 2");
     let mut rows = Vec::new();
     let rounds = usize::try_from(options.rounds).expect("64 bits");
-    let all = PLANS.len() * options.cores_max * rounds;
+    let kinds = kinds(options.cores_max);
+    let all = PLANS.len() * kinds.len() * rounds;
     let mut done = 0;
     for plan in &PLANS {
         let directory = WorkDirectory::new("cache-cores")?;
-        let start = |cores: usize| {
-            let dir = directory.join(&format!("cores-{cores}"));
-            OWN.start_with(&options.binary, &dir, Protocol::Resp, &["--cores", &cores.to_string()])
+        let start = |(shards, cores): &(usize, usize)| {
+            let dir = directory.join(&format!("cores-{cores}-{shards}"));
+            let more = ["--cores", &cores.to_string(), "--shards", &shards.to_string()];
+            OWN.start_with(&options.binary, &dir, Protocol::Resp, &more)
         };
-        let servers: Vec<Served> = (1..=options.cores_max).map(start).collect::<Result<_>>()?;
+        let servers: Vec<Served> = kinds.iter().map(start).collect::<Result<_>>()?;
         for server in &servers {
             load::apply(server.port, &plan.load(Way::Set, Keys::Each(0, plan.objects)), 0)?;
         }
@@ -122,15 +134,16 @@ pub fn run(options: &CoresOptions<'_>, mut told: impl FnMut(&Row)) -> Result<Vec
             }
         }
         let alone = median(&sides[0].busiest_us);
-        for (side, cores) in sides.iter().zip(1..) {
+        for (side, (shards, cores)) in sides.iter().zip(kinds.iter().copied()) {
             let busiest_us_per_request = median(&side.busiest_us);
             let row = Row {
                 name: plan.name,
                 cores,
+                shards,
                 us_per_request: median(&side.all_us),
                 busiest_us_per_request,
                 gain: alone / busiest_us_per_request,
-                gain_min: plan.gain_min.filter(|_| cores == 2),
+                gain_min: plan.gain_min.filter(|_| (shards, cores) == (2, 2)),
                 requests_per_second: median(&side.rates),
             };
             told(&row);
