@@ -29,12 +29,6 @@ pub struct CacheDrives {
 }
 
 impl CacheDrives {
-    /// Bytes of all places, for which the indexes of so many shards are made.
-    pub fn flash_bytes(&self, shards: usize) -> Result<u64> {
-        let of_one = cache::flash_of(&self.slices(shards)).map_err(|error| Exit::Failed.error(error))?;
-        Ok(of_one * shards as u64)
-    }
-
     /// Geometries of the slices that each of so many shards has.
     pub fn slices(&self, shards: usize) -> Vec<Option<Geometry>> {
         let slice = |whole: Geometry| geometry_of(&whole, shards);
@@ -45,6 +39,14 @@ impl CacheDrives {
     pub fn geometries(&self) -> Vec<Option<Geometry>> {
         self.devices.iter().map(|device| device.as_ref().map(|device| *device.geometry())).collect()
     }
+}
+
+/// Bytes of all places together, for which the index of a shard with these slices is made.
+///
+/// # Errors
+/// When a shard cannot be made of them.
+pub fn flash_bytes(slices: &[Option<Geometry>]) -> Result<u64> {
+    cache::flash_of(slices).map_err(|error| Exit::Failed.error(error))
 }
 
 /// Opens all drives; one that cannot be had is left out, one in use is an error.

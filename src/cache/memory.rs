@@ -34,12 +34,12 @@ pub fn for_engine(bytes: u64) -> String {
     format!("{mib}MiB")
 }
 
-/// Judges whether the memory of a cache holds the indexes for its drives.
+/// Judges whether the memory of a cache holds the indexes of its shards, each for so many bytes of flash.
 ///
 /// # Errors
 /// When it does not: with the memory that would do, and the mean size of objects that would.
-pub fn check(options: &Options, flash_bytes: u64, shards: usize) -> Result<()> {
-    let judged = part_of(*options, shards).check_memory(flash_bytes / shards as u64);
+pub fn check(options: &Options, flash_of_one: u64, shards: usize) -> Result<()> {
+    let judged = part_of(*options, shards).check_memory(flash_of_one);
     judged.map_err(|short| Exit::Usage.error(in_words(&of_all(short, shards))))
 }
 

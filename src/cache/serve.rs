@@ -45,7 +45,11 @@ pub fn up(options: &CacheUp) -> Result<Exit> {
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
             let plan = Plan::of(&options.shape, options.service.cores)?;
-            memory::check(&engine(&options.service)?, plan.flash_bytes()?, plan.shards())?;
+            memory::check(
+                &engine(&options.service)?,
+                plan.flash_bytes()? / plan.shards() as u64,
+                plan.shards(),
+            )?;
             let directory = create::create(&options.dir, &plan)?;
             log::info!("created a cache in {}", options.dir.display());
             directory
@@ -72,19 +76,19 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (shards, wholes) = (directory.file.shards, drives.geometries());
     let slices = drives.slices(shards);
-    memory::check(&wanted, drives.flash_bytes(shards)?, shards)?;
-    namespaces::check(&wanted.shares, &slices)?;
-    let control = control::bind(&directory.control_path())?;
-    let (listeners, memcached_doors) = doors(options)?;
-    let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
-    let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
-    let engine = part_of(Options { object_max, ..wanted }, shards);
     let owners: Vec<Bell> = (0..cache_loop::owners(shards, options.cores))
         .map(|_| Bell::new())
         .collect::<std::io::Result<_>>()
         .context("event descriptors of the shards")?;
     let bells: Vec<Bell> = owners.iter().cycle().take(shards).cloned().collect();
     let (sets, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
+    memory::check(&wanted, drives::flash_bytes(&slices)?, shards)?;
+    namespaces::check(&wanted.shares, &slices)?;
+    let control = control::bind(&directory.control_path())?;
+    let (listeners, memcached_doors) = doors(options)?;
+    let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
+    let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
+    let engine = part_of(Options { object_max, ..wanted }, shards);
     let mounted = shards::mount(&directory, sets, clock.now(), (wall(), engine))?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;

@@ -41,7 +41,7 @@ impl Spread {
         if self.shards == 1 {
             return 0;
         }
-        usize::from(spread_of(&self.secret, namespace, hashed_part(key))) * self.shards >> 16
+        (usize::from(spread_of(&self.secret, namespace, hashed_part(key))) * self.shards) >> 16
     }
 
     fn bits(&self) -> u32 {
@@ -69,7 +69,7 @@ impl Spread {
         assert!(shard < self.shards, "{shard} is no shard");
         match self.bits() {
             0 => place,
-            bits => (shard as u64) << (64 - bits) | place >> bits,
+            bits => ((shard as u64) << (64 - bits)) | (place >> bits),
         }
     }
 }
@@ -119,7 +119,8 @@ mod tests {
                 assert_eq!(together(&format!("{{{tag}}}:name")), together(&format!("of {{{tag}}} {{x}}")));
                 // No tag: all of the key counts.
                 assert_eq!(together(&format!("{tag}{{}}")), {
-                    usize::from(spread_of(&[7; 16], DATABASE, format!("{tag}{{}}").as_bytes())) * shards >> 16
+                    (usize::from(spread_of(&[7; 16], DATABASE, format!("{tag}{{}}").as_bytes())) * shards)
+                        >> 16
                 });
             }
         }
