@@ -295,6 +295,50 @@ impl Profile {
         Ok(flat)
     }
 
+    /// The same conventional drive, which collects as another does, though its blocks are smaller: it empties as many bytes together as a
+    /// block of the other has, so that as many dies are at work, but no more than it frees at a time, and it erases as many bytes a
+    /// second. It does not wait until the buffer is programmed, which the other does once in all that it frees at a time. Blocks that it
+    /// keeps free come on top of its spare flash, since a drive of usual size would not notice them.
+    ///
+    /// # Panics
+    /// When one of both has zones.
+    #[must_use]
+    pub fn collecting_as(&self, like: &Profile) -> Profile {
+        let usual = like.translation.as_ref().expect("a conventional drive");
+        let mut scaled = self.clone();
+        let own = scaled.translation.as_mut().expect("a conventional drive");
+        let bytes = u64::from(own.block_units) * self.program.unit_bytes;
+        let usual_bytes = u64::from(usual.block_units) * like.program.unit_bytes;
+        #[allow(clippy::cast_precision_loss, reason = "bytes of a block are few")]
+        let share = bytes as f64 / usual_bytes as f64;
+        own.erase_us = usual.erase_us * share;
+        let freed = own.collect_until_blocks - own.collect_below_blocks;
+        let batch = u32::try_from(usual_bytes / bytes).unwrap_or(u32::MAX).clamp(1, freed);
+        own.batch_blocks = batch;
+        own.collects_first = true;
+        own.collect_below_blocks = batch + usual.collect_below_blocks - 1;
+        own.collect_until_blocks = own.collect_below_blocks + freed;
+        let kept = u64::from(own.collect_until_blocks) * bytes;
+        #[allow(clippy::cast_precision_loss, reason = "a share of a drive")]
+        let kept = kept as f64 / self.geometry.zone_capacity_bytes as f64;
+        own.over_provision += kept;
+        scaled
+    }
+
+    /// The same conventional drive, whose read-ahead follows so many streams, as that of a drive with zones follows one in each of them.
+    ///
+    /// # Panics
+    /// When the drive has zones.
+    #[must_use]
+    pub fn following(&self, streams: u32) -> Profile {
+        assert!(!self.has_zones(), "a drive with zones follows one stream in each");
+        let mut other = self.clone();
+        if let Some(ahead) = &mut other.read_ahead {
+            ahead.streams = streams;
+        }
+        other
+    }
+
     /// Costs of a stack with this drive, where they are known.
     #[must_use]
     pub fn stack(&self, stack: HostStack) -> Option<StackCosts> {

@@ -29,7 +29,16 @@ impl Flash {
             let group = self.dies[die].group as usize;
             self.groups[group].programs += 1;
         }
-        self.dies[die].jobs.push_back(job);
+        let jobs = &mut self.dies[die].jobs;
+        let translation = core.profile.translation.as_ref();
+        let first =
+            job.owner == Owner::Collector && translation.is_some_and(|section| section.collects_first);
+        let at = if first {
+            jobs.iter().take_while(|job| job.owner == Owner::Collector).count()
+        } else {
+            jobs.len()
+        };
+        jobs.insert(at, job);
         self.kick(core, u32::try_from(die).expect("thousands of dies"));
     }
 

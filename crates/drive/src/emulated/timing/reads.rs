@@ -6,6 +6,7 @@ use super::die::Piece;
 use super::events::Event;
 use super::noise::nanos;
 use super::{Kind, Model};
+use std::collections::VecDeque;
 
 /// Bytes of a page on the channel.
 const PAGE_BYTES: u64 = 4096;
@@ -16,13 +17,34 @@ pub(super) struct FrontEnd {
     /// Times at which they are free.
     free: u64,
     ahead_free: u64,
+    /// Ends of the last reads of a drive without zones that follows several streams.
+    ends: VecDeque<u64>,
+}
+
+impl FrontEnd {
+    /// Notes a read; true when it goes on where one of so many streams ended.
+    fn goes_on(&mut self, streams: usize, offset_bytes: u64, bytes: u64) -> bool {
+        let place = self.ends.iter().position(|end| *end == offset_bytes);
+        match place {
+            Some(place) => _ = self.ends.remove(place),
+            None if self.ends.len() == streams => _ = self.ends.pop_front(),
+            None => {}
+        }
+        self.ends.push_back(offset_bytes + bytes);
+        place.is_some()
+    }
 }
 
 impl Model {
     /// A read arrives.
     pub(super) fn read(&mut self, tag: u64, zone: u32, offset_bytes: u64, bytes: u64) {
         let clock = &mut self.zones[zone as usize];
-        let sequential = clock.read_end == offset_bytes && self.core.profile.read_ahead.is_some();
+        let sequential = match &self.core.profile.read_ahead {
+            Some(ahead) if ahead.streams > 1 => {
+                self.front.goes_on(ahead.streams as usize, offset_bytes, bytes)
+            }
+            ahead => clock.read_end == offset_bytes && ahead.is_some(),
+        };
         clock.read_end = offset_bytes + bytes;
         let index = clock.group;
         self.in_flight[0] += 1;

@@ -299,6 +299,9 @@ pub(super) struct ReadAhead {
     pub(super) wait_probability: f64,
     pub(super) wait_us: f64,
     pub(super) wait_bytes: u64,
+    /// Streams of reads that a drive without zones follows; one with zones follows one in each.
+    #[serde(default = "one")]
+    pub(super) streams: u32,
 }
 
 impl ReadAhead {
@@ -433,6 +436,12 @@ pub(super) struct Translation {
     pub(super) page_bytes: u64,
     /// Program units that are erased together.
     pub(super) block_units: u32,
+    /// Blocks that the collector empties together.
+    #[serde(default = "one")]
+    pub(super) batch_blocks: u32,
+    /// What the collector programs and erases goes before what is in the buffer.
+    #[serde(default)]
+    pub(super) collects_first: bool,
     /// Collection begins with fewer free blocks than this, and goes on until there are as many as
     /// the second.
     pub(super) collect_below_blocks: u32,
@@ -442,6 +451,10 @@ pub(super) struct Translation {
     pub(super) move_us: f64,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl Translation {
     pub(super) fn check(&self) -> Result<(), ProfileError> {
         let over = (0.01..=4.0).contains(&self.over_provision);
@@ -449,6 +462,7 @@ impl Translation {
         let page = self.page_bytes >= 4096 && self.page_bytes.is_multiple_of(4096);
         demand(page, "translation.page_bytes", "must be a multiple of 4096")?;
         demand(self.block_units > 0, "translation.block_units", "must be above 0")?;
+        demand(self.batch_blocks > 0, "translation.batch_blocks", "must be above 0")?;
         let rising = 0 < self.collect_below_blocks && self.collect_below_blocks < self.collect_until_blocks;
         demand(
             rising,

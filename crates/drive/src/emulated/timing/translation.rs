@@ -6,8 +6,9 @@
 //! ```
 //! Pages of the host fill one open block, pages that the collector moves another. When free blocks
 //! run short, admission of writes stops and the collector empties the block with the fewest valid
-//! pages (greedy), until there are enough again. Moving takes program time on the dies, erasing
-//! takes all of them. That is what makes throughput come in waves and lets reads wait behind writes.
+//! pages (greedy), until there are enough again; where blocks are small, several together (a batch).
+//! Moving takes program time on the dies, erasing takes all of them. That is what makes throughput
+//! come in waves and lets reads wait behind writes.
 //!
 //! Bad at: memory. It takes 8 bytes per page; the profile's drive is smaller than a real one.
 
@@ -45,10 +46,12 @@ pub(super) struct Ftl {
     pages_placed: u64,
     /// Writes wait.
     pub(super) collecting: bool,
-    /// Writes that may pass all the same: one per block that was emptied.
+    /// Writes that may pass all the same: one per batch that was emptied.
     pub(super) passes: u32,
-    /// The block that is emptied, and programs and erasures that are not done.
-    victim: Option<(u32, u32)>,
+    /// The blocks that are emptied.
+    batch: Vec<u32>,
+    /// Their programs and erasures that are not done.
+    jobs: u32,
 }
 
 impl Ftl {
@@ -77,7 +80,8 @@ impl Ftl {
             pages_placed: 0,
             collecting: false,
             passes: 0,
-            victim: None,
+            batch: Vec::new(),
+            jobs: 0,
         })
     }
 
@@ -166,41 +170,45 @@ impl Ftl {
         }
     }
 
-    /// Empties the next block, or lets writes go on.
+    /// Empties the next blocks, or lets writes go on.
     fn collect(&mut self, core: &mut Core, flash: &mut Flash) {
-        assert!(self.victim.is_none(), "one block is emptied at a time");
+        assert!(self.batch.is_empty(), "one batch is emptied at a time");
         let Some(section) = &core.profile.translation else { return };
         let until = section.collect_until_blocks as usize;
         if self.free.len() >= until {
             self.collecting = false;
             return;
         }
-        let Some((block, pages)) = self.empty_one() else { return };
+        let most = section.batch_blocks as usize;
         let unit = core.profile.program.unit_bytes;
-        let units = (u64::from(pages) * self.page_bytes).div_ceil(unit);
         let dies = flash.dies.len();
-        let jobs = units + dies as u64;
-        self.victim = Some((block, u32::try_from(jobs).expect("jobs of one block")));
-        for place in 0..units {
-            let die = usize::try_from(place).expect("units of one block") % dies;
-            flash.give(core, die, Job { bytes: unit, owner: Owner::Collector });
+        let mut place = 0;
+        while self.batch.len() < most && self.free.len() + self.batch.len() < until {
+            // What is moved takes free blocks, at most one for each that it frees.
+            if !self.batch.is_empty() && self.free.len() < 2 {
+                break;
+            }
+            let Some((block, pages)) = self.empty_one() else { break };
+            self.batch.push(block);
+            for _ in 0..(u64::from(pages) * self.page_bytes).div_ceil(unit) {
+                flash.give(core, place % dies, Job { bytes: unit, owner: Owner::Collector });
+                place += 1;
+            }
         }
-        for die in 0..dies {
+        for die in (0..dies).cycle().take(dies * self.batch.len()) {
             flash.give(core, die, Job { bytes: 0, owner: Owner::Collector });
         }
+        self.jobs = u32::try_from(place + dies * self.batch.len()).expect("jobs of a few blocks");
     }
 
-    /// A program or erasure of the collector is done; true when that was the last of a block, so that writes may go on.
+    /// A program or erasure of the collector is done; true when that was the last of a batch, so that writes may go on.
     pub(super) fn collected(&mut self, core: &mut Core, flash: &mut Flash) -> bool {
-        let Some((block, left)) = &mut self.victim else { return false };
-        assert!(*left > 0, "a block that is emptied has programs or erasures left");
-        *left -= 1;
-        if *left > 0 {
+        assert!(self.jobs > 0, "blocks that are emptied have programs or erasures left");
+        self.jobs -= 1;
+        if self.jobs > 0 {
             return false;
         }
-        let block = *block;
-        self.victim = None;
-        self.free.push_back(block);
+        self.free.extend(self.batch.drain(..));
         self.passes = 1;
         self.collect(core, flash);
         true

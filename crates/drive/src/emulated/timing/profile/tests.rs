@@ -70,6 +70,29 @@ fn a_zoned_drive_has_a_conventional_twin() {
     assert!(zoned.as_conventional(&like, 4095, (0.25, 48 << 20)).is_err());
 }
 
+/// Small blocks are emptied as many together as make a usual one, unless that frees more than is wanted, and none of the spare is kept free.
+#[test]
+fn a_small_conventional_drive_collects_as_a_large_one() {
+    let like = Profile::named("conventional-nvme").unwrap();
+    let zoned = Profile::named("zn540-1tb").unwrap();
+    let twin = |bytes| zoned.as_conventional(&like, bytes, (0.25, 4 << 20)).unwrap();
+    let (large, small) = (twin(8 << 30), twin(1 << 30));
+    let usual = like.translation.as_ref().unwrap().block_units;
+    for (twin, batch) in [(&large, usual / 21), (&small, 4)] {
+        let collects = twin.collecting_as(&like).translation.unwrap();
+        let own = twin.translation.as_ref().unwrap();
+        assert_eq!((own.batch_blocks, own.block_units, collects.batch_blocks), (1, 21, batch));
+        assert!(collects.collect_below_blocks > collects.batch_blocks && collects.collects_first);
+        let freed = own.collect_until_blocks - own.collect_below_blocks;
+        assert_eq!(collects.collect_until_blocks - collects.collect_below_blocks, freed);
+        assert!((collects.erase_us / 3000.0 - 21.0 / f64::from(usual)).abs() < 1e-9);
+    }
+    let kept = f64::from(small.collecting_as(&like).translation.unwrap().collect_until_blocks * 21 * 196_608);
+    let added = small.collecting_as(&like).translation.unwrap().over_provision - 0.25;
+    assert!((added - kept / f64::from(1 << 30)).abs() < 1e-9);
+    assert_eq!(large.following(7).read_ahead.unwrap().streams, 7);
+}
+
 #[test]
 fn errors_name_the_key() {
     let wrong = text().replace("open_zones_max = 14", "open_zones_max = 0");
