@@ -74,6 +74,8 @@ pub enum LabCache {
     ///
     /// Exit code 1 when the bar is missed: 1.3 times the time in which the drives read as many bytes as the directories have.
     Recovery(Timed),
+    /// The same flash with zones and as a conventional drive in virtual time, 50 to 95 % of it used: rates, and what the drive moves
+    Usage(Timed),
 }
 
 /// How long, and how often, sides are measured in turn.
@@ -104,5 +106,6 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Admission(options) => timed::run(Cell::Admission, options),
         LabCache::Drives(options) => timed::run(Cell::Drives, options),
         LabCache::Recovery(options) => timed::run(Cell::Recovery, options),
+        LabCache::Usage(options) => timed::run(Cell::Usage, options),
     }
 }

@@ -14,12 +14,14 @@ mod aside;
 mod batch;
 mod drives;
 mod eviction_tail;
+mod flat;
 mod invalidate;
 mod recovery;
 pub mod report;
 mod rig;
 mod sizes;
 mod table1;
+mod usage;
 
 use anyhow::Result;
 use drive::timing::Profile;
@@ -61,6 +63,8 @@ pub enum Cell {
     Drives,
     /// A mount after the process has ended.
     Recovery,
+    /// The same flash with zones and as a conventional drive, by how much of it is used.
+    Usage,
 }
 
 impl Cell {
@@ -78,6 +82,7 @@ impl Cell {
             Cell::Admission => admission::run(run),
             Cell::Drives => drives::run(run),
             Cell::Recovery => recovery::run(run),
+            Cell::Usage => usage::run(run),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A cache over modelled drives, and connections that ask it one thing after the other.
 
+use super::flat::Flat;
 use crate::precise::precise_u64;
 use crate::workload::percentile;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -37,6 +38,8 @@ pub(super) struct Drives {
     geometry: Geometry,
     profile: Profile,
     seed: u64,
+    /// Conventional drives that are cut into these zones, instead of drives with zones.
+    pub(super) flat: Option<Flat>,
 }
 
 impl Drives {
@@ -44,7 +47,12 @@ impl Drives {
     pub(super) fn new(profile: &Profile, (count, zones, zone_blocks): (u8, u32, u32), seed: u64) -> Drives {
         let profile = profile.with_small_zones(zone_blocks);
         let geometry = Geometry { zones, ..profile.geometry() };
-        Drives { count, geometry, profile, seed }
+        Drives { count, geometry, profile, seed, flat: None }
+    }
+
+    /// Zones of a drive.
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Bytes of all zones.
@@ -54,8 +62,11 @@ impl Drives {
 
     /// A drive that is empty.
     pub(super) fn make(&self, uuid: [u8; 16]) -> Result<Box<dyn ZonedDevice>> {
-        let drive = EmulatedDrive::on_heap(self.geometry, uuid)?;
         let model = ModelOptions { seed: self.seed + u64::from(uuid[0]), ..ModelOptions::default() };
+        if let Some(flat) = &self.flat {
+            return Ok(Box::new(flat.drive(self.geometry, uuid, model)?));
+        }
+        let drive = EmulatedDrive::on_heap(self.geometry, uuid)?;
         Ok(Box::new(TimedDrive::new(drive, &self.profile, model)))
     }
 }

@@ -11,8 +11,8 @@ use base::time::Instant;
 use base::units::BLOCK_BYTES_U64;
 use cache::request::{Op, Outcome};
 
-const OBJECTS: Objects = Objects { key_bytes: 32, value_bytes: 100_000 };
-const IN_FLIGHT: usize = 32;
+pub(super) const OBJECTS: Objects = Objects { key_bytes: 32, value_bytes: 100_000 };
+pub(super) const IN_FLIGHT: usize = 32;
 /// Kinds of requests.
 const GETS: usize = 0;
 const SETS: usize = 1;
@@ -100,16 +100,9 @@ fn measure(drives: &Drives, seed: u64) -> Result<(Measured, f64)> {
     let keys = drives.bytes() / OBJECTS.bytes();
     let mut rig = Rig::new(drives, OBJECTS.options())?;
     rig.fill(OBJECTS, 0..keys)?;
-    let mut mix = Mix {
-        random: Random::from_seed(seed),
-        keys,
-        requests: keys * 2 / 3,
-        asked: vec![None; IN_FLIGHT],
-        found: [0; 2],
-    };
+    let mut mix = Mix::new(seed, (1, 2), keys, keys * 2 / 3);
     let measured = rig.run(&mut mix, IN_FLIGHT)?;
-    let [misses, hits] = mix.found.map(precise_u64);
-    Ok((measured, hits / (hits + misses)))
+    Ok((measured, mix.hit_ratio()))
 }
 
 fn mib(bytes: f64) -> f64 {
@@ -141,9 +134,11 @@ fn row(setting: String, measured: &Measured, hits: f64, [alone, beside]: [f64; 2
 }
 
 /// Gets and sets of keys drawn evenly.
-struct Mix {
+pub(super) struct Mix {
     random: Random,
     keys: u64,
+    /// So many of so many requests are gets.
+    gets: (u64, u64),
     /// Requests that are left.
     requests: u64,
     /// Keys that connections get.
@@ -152,11 +147,25 @@ struct Mix {
     found: [u64; 2],
 }
 
+impl Mix {
+    /// So many requests by [`IN_FLIGHT`] connections, of which so many of so many are gets.
+    pub(super) fn new(seed: u64, gets: (u64, u64), keys: u64, requests: u64) -> Mix {
+        let random = Random::from_seed(seed);
+        Mix { random, keys, gets, requests, asked: vec![None; IN_FLIGHT], found: [0; 2] }
+    }
+
+    /// Share of gets that found something; not a number without gets.
+    pub(super) fn hit_ratio(&self) -> f64 {
+        let [misses, hits] = self.found.map(precise_u64);
+        hits / (hits + misses)
+    }
+}
+
 impl Load for Mix {
     fn next(&mut self, _now: Instant, connection: usize) -> Option<Op> {
         self.requests = self.requests.checked_sub(1)?;
         let key = self.random.below(self.keys);
-        let gets = self.random.below(2) == 0;
+        let gets = self.random.below(self.gets.1) < self.gets.0;
         self.asked[connection] = gets.then_some(key);
         Some(if gets { OBJECTS.get(key) } else { OBJECTS.set(key) })
     }

@@ -125,6 +125,40 @@ fn what_a_drive_held_is_missed_and_comes_back() {
 }
 
 #[test]
+fn what_is_not_spare_is_moved_by_a_conventional_drive() {
+    let report = small(Cell::Usage, 0.125);
+    let of = |used: u64, kind: &str, column| report.value(&format!("{used} % used, {kind}, W5R5"), column);
+    for used in [50, 70, 95] {
+        assert_eq!(of(used, "zoned", "wa_drive"), None, "{report}");
+        // The caches are the same, and so is the load.
+        let [flat, zoned] = ["conventional", "zoned"].map(|kind| of(used, kind, "hits").unwrap());
+        assert!((flat / zoned - 1.0).abs() < 0.08, "{report}");
+    }
+    let moved = [50, 70, 95].map(|used| of(used, "conventional", "wa_drive").unwrap());
+    assert!(moved.is_sorted() && moved[0] >= 1.0 && moved[2] > 1.1, "{report}");
+    assert!(of(95, "conventional", "stored") < of(50, "conventional", "stored"), "{report}");
+    assert!(of(95, "zoned", "stored").unwrap() > of(95, "conventional", "stored").unwrap() * 1.3, "{report}");
+}
+
+#[test]
+fn what_a_conventional_drive_takes_hardly_depends_on_the_size_of_its_blocks() {
+    let stored = |erase_bytes| {
+        let rows = usage::measure(512 << 20, 95, Some(erase_bytes), 7).unwrap();
+        let report = Report {
+            cell: "usage",
+            seed: 7,
+            scale: String::new(),
+            columns: usage::COLUMNS,
+            rows,
+            bars: Vec::new(),
+        };
+        report.value("95 % used, conventional, WO", "stored").unwrap()
+    };
+    let [small, large] = [2 << 20, 8 << 20].map(stored);
+    assert!((small / large - 1.0).abs() < 0.15, "{small} and {large} MiB/s");
+}
+
+#[test]
 fn a_mount_reads_more_than_directories_and_finds_everything() {
     let report = small(Cell::Recovery, 0.05);
     for row in &report.rows {
