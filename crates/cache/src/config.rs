@@ -37,6 +37,9 @@ pub enum Acknowledge {
 }
 
 /// Names on command lines.
+/// Bytes of a hash that the gate remembers.
+const HASH_BYTES: u64 = 4;
+
 const NAMES: [(&str, Acknowledge); 2] = [("memory", Acknowledge::Memory), ("media", Acknowledge::Media)];
 
 impl FromStr for Acknowledge {
@@ -174,11 +177,11 @@ impl Options {
         Ghost::new(usize::try_from(objects).unwrap_or(usize::MAX))
     }
 
-    /// Who says what goes to flash, beside an index of so many bytes. It remembers a hash for each four slots, if memory has the
-    /// room.
+    /// Who says what goes to flash, beside an index of so many bytes. It remembers a hash for each four slots, or more where objects are
+    /// large: as many as a 128th of the memory holds, if memory has the room.
     #[must_use]
     pub fn gate(&self, index_bytes: u64) -> Gate {
-        let wanted = slots_of(index_bytes) / 4;
+        let wanted = (slots_of(index_bytes) / 4).max(self.memory_bytes / 128 / HASH_BYTES);
         let hashes =
             if self.admission == Admission::All { 0 } else { wanted.min(self.rest(index_bytes) / 16) };
         Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
