@@ -43,7 +43,16 @@ impl Process {
         Ok(process)
     }
 
-    /// Seconds on a processor of all its threads so far, to the nanosecond.
+    /// Seconds on a processor of all its threads so far, to the hundredth. The kernel starts workers for direct writes to files, and ends
+    /// them.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn seconds_with_ended_threads(&self) -> Result<f64> {
+        processor::seconds_of(self.child.id())
+    }
+
+    /// Seconds on a processor of all its threads so far, to the nanosecond; those that have ended are left out.
     ///
     /// # Errors
     /// When it has ended.

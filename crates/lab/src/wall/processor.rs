@@ -6,7 +6,7 @@ use std::path::Path;
 /// Kernel clock ticks per second, as /proc counts them on every x86-64 Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Processor time of a process so far in seconds, user and system, all threads.
+/// Processor time of a process so far in seconds, user and system, all threads, those that have ended included.
 ///
 /// # Errors
 /// When there is no such process.

@@ -26,7 +26,8 @@ const CLIENTS: usize = 4;
 const OBJECTS: u64 = 4_000;
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 100 << 10;
-const OWN: Own = Own { drives: Drives::Conventional, flash: "1GiB", memory: "64MiB", object_mean: "102432" };
+const OWN: Own<'static> =
+    Own { drives: Drives::Conventional, flash: "1GiB", memory: "64MiB", object_mean: "102432" };
 
 /// Mixes by the paper's names, and how many of a hundred requests read.
 const MIXES: [(&str, u64); 5] = [("WO", 0), ("W8R2", 20), ("W5R5", 50), ("W2R8", 80), ("RO", 100)];
@@ -163,9 +164,9 @@ impl Bench<'_> {
     fn measure_own(&self, percent: u64, seed: u64, side: &mut Side) -> Result<(f64, Answered)> {
         let keys = Keys::Any(OBJECTS, Duration::from_secs(self.options.seconds.into()));
         let (written, stored) = self.bytes()?;
-        let seconds = self.own.process.seconds()?;
+        let seconds = self.own.process.seconds_with_ended_threads()?;
         let mut answered = load::apply(self.own.port, &load(Way::Mix(percent), keys), seed)?;
-        let us = (self.own.process.seconds()? - seconds) * 1e6;
+        let us = (self.own.process.seconds_with_ended_threads()? - seconds) * 1e6;
         ensure!(answered.requests > 0, "nothing was answered");
         ensure!(answered.wrong == 0, "{} values that were read are wrong", answered.wrong);
         let (written_since, stored_since) = self.bytes()?;
