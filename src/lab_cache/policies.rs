@@ -1,15 +1,15 @@
 //! `zoneweave lab cache policies`: which zones go, and what it costs to choose whole zones.
 
+use super::traced;
 use crate::exit::Exit;
 use crate::steps::Steps;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use base::units::human_bytes;
 use clap::Args;
-use lab::cache::load::Load;
 use lab::cache::policies::{self, Case, Outcome, Row};
-use lab::cache::trace::{self, Format};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use lab::cache::trace::Format;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -66,24 +66,8 @@ fn cases(options: &CachePolicies) -> Result<Vec<Case>> {
         let drawn = (0..options.cells).map(|cell| Case::drawn(options.seed.wrapping_add(cell)));
         return Ok(Case::named(options.seed).into_iter().chain(drawn).collect());
     };
-    let name = path.display().to_string();
-    let bytes = read(path).with_context(|| format!("the trace {name}"))?;
-    let mut asks =
-        trace::parse(&bytes, format).map_err(|error| Exit::Usage.error(format!("{name}:{error}")))?;
-    for ask in &mut asks {
-        ask.bytes = ask.bytes.saturating_mul(options.size_factor);
-    }
-    let cases = Case::of_trace(Load { name, asks }, &options.flash, &options.zones);
-    Ok(cases)
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if path != Path::new("-") {
-        return std::fs::read(path);
-    }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let load = traced::load(path, format, options.size_factor)?;
+    Ok(Case::of_trace(load, &options.flash, &options.zones))
 }
 
 fn print(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {

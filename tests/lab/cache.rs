@@ -64,6 +64,33 @@ fn traces_that_cannot_be_read_are_refused() {
 }
 
 #[test]
+fn hits_of_a_served_cache_are_set_beside_those_of_extstore() {
+    if !crate::support::have(&["memcached"]) {
+        return;
+    }
+    let scratch = Scratch::new("hits");
+    let trace = scratch.join("trace");
+    fs::write(&trace, lines()).unwrap();
+    let mut command = zoneweave();
+    command.args(["lab", "cache", "hits", "--trace-format", "adaptsize", "--json", "--trace"]).arg(&trace);
+    let ran = run_for(SOON * 2, &mut command);
+    let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 3, "{ran}");
+    let figure = |row: &Value, name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+    for row in &rows {
+        let [own, other] = [0, 1].map(|side| row["sides"][side]["hit_ratio"].as_f64().unwrap());
+        // All objects fit, so what was asked for before is found, most of what was asked for once among it.
+        assert!((0.6..0.85).contains(&own) && (0.6..0.85).contains(&other), "{row}");
+        assert!((figure(row, "ahead") - (own - other)).abs() < 1e-9, "{row}");
+    }
+    let is_met = |row: &Value| {
+        let share = row["written_share"].as_f64().zip(row["written_share_max"].as_f64());
+        figure(row, "ahead") >= figure(row, "ahead_min") && share.is_none_or(|(share, most)| share <= most)
+    };
+    assert_eq!(ran.code(), Some(i32::from(!rows.iter().all(is_met))), "{ran}");
+}
+
+#[test]
 fn a_cell_in_virtual_time_prints_the_same_bytes_and_judges_its_bars() {
     let cell = |arguments: &[&str]| {
         let mut command = zoneweave();

@@ -10,6 +10,7 @@
 pub mod cores;
 mod db_bench;
 pub mod fig5;
+pub mod hits;
 mod load;
 mod protocol;
 mod restart;
@@ -96,7 +97,7 @@ impl PeersReport {
 
 /// Rows that share servers and their contents.
 struct Group {
-    own: Own,
+    own: Own<'static>,
     peer: Peer,
     objects: u64,
     value_bytes: usize,

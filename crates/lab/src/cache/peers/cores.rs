@@ -21,7 +21,8 @@ const GAIN_MIN: f64 = 1.5;
 const CONNECTIONS: usize = 16;
 /// Shards that an emulated drive has active zones for.
 const SHARDS_MAX: usize = 2;
-const OWN: Own = Own { drives: Drives::Emulated, flash: "1GiB", memory: "512MiB", object_mean: "132" };
+const OWN: Own<'static> =
+    Own { drives: Drives::Emulated, flash: "1GiB", memory: "512MiB", object_mean: "132" };
 
 struct Plan {
     name: &'static str,

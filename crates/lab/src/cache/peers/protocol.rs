@@ -19,6 +19,8 @@ pub(super) enum Reply<'a> {
     Value(&'a [u8]),
     /// It has not read its contents yet.
     Loading,
+    /// It stores no value of that size; what was under the key is gone.
+    TooLarge,
 }
 
 impl Protocol {
@@ -92,6 +94,7 @@ fn memcached<'a>(head: &[u8], input: &'a [u8], body: usize) -> Result<Option<(Re
     match head {
         b"STORED" | b"DELETED" | b"NOT_FOUND" => Ok(Some((Reply::Done, body))),
         b"END" => Ok(Some((Reply::Miss, body))),
+        b"SERVER_ERROR object too large for cache" => Ok(Some((Reply::TooLarge, body))),
         _ if head.starts_with(b"VALUE ") => {
             let bytes = head.rsplit(|byte| *byte == b' ').next().context("a length")?;
             Ok(value(input, body, number(bytes)?, b"\r\nEND\r\n"))
@@ -136,6 +139,8 @@ mod tests {
     fn errors_are_told() {
         assert!(Protocol::Resp.reply(b"-ERR no\r\n").unwrap_err().to_string().contains("ERR no"));
         assert!(Protocol::Memcached.reply(b"SERVER_ERROR out of memory\r\n").is_err());
+        let large = b"SERVER_ERROR object too large for cache\r\n";
+        assert_eq!(Protocol::Memcached.reply(large).unwrap(), Some((Reply::TooLarge, large.len())));
         assert_eq!(Protocol::Resp.reply(b"-LOADING x\r\n").unwrap(), Some((Reply::Loading, 12)));
     }
 }

@@ -11,7 +11,8 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-const OWN: Own = Own { drives: Drives::Emulated, flash: "1GiB", memory: "128MiB", object_mean: "132" };
+const OWN: Own<'static> =
+    Own { drives: Drives::Emulated, flash: "1GiB", memory: "128MiB", object_mean: "132" };
 const VALUE_BYTES: usize = 100;
 
 /// Objects, of which the first are overwritten and the next removed just before the kill.

@@ -25,18 +25,20 @@ const DRIVES: u64 = 4;
 
 /// Our server: how large its cache is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
+pub(super) struct Own<'a> {
     pub(super) drives: Drives,
-    pub(super) flash: &'static str,
-    pub(super) memory: &'static str,
-    pub(super) object_mean: &'static str,
+    pub(super) flash: &'a str,
+    pub(super) memory: &'a str,
+    pub(super) object_mean: &'a str,
 }
 
 /// The other side.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Peer {
-    /// memcached with so many MiB of memory and a file for the values.
+    /// memcached with so many MiB of memory and a file of a GiB for the values, which goes there as soon as it may.
     Extstore(u32),
+    /// memcached as it comes, with so many MiB of memory and of file; values of up to 2 MiB.
+    ExtstoreOf(u32, u32),
     Redis,
     /// Redis with its log of commands (`appendonly yes`).
     RedisLog,
@@ -48,7 +50,7 @@ pub(super) struct Served {
     pub(super) port: u16,
 }
 
-impl Own {
+impl Own<'_> {
     /// Creates the cache if it is not there, and serves it by both protocols.
     pub(super) fn start(&self, binary: &Path, dir: &Path, protocol: Protocol) -> Result<Served> {
         self.start_with(binary, dir, protocol, &[])
@@ -81,7 +83,7 @@ impl Own {
     /// Files that are devices of a cache, as an option names them; made where they are not there.
     fn devices(&self, dir: &Path) -> Result<String> {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-        let bytes = parse_bytes(self.flash).context(self.flash)? / DRIVES;
+        let bytes = parse_bytes(self.flash).context(self.flash.to_owned())? / DRIVES;
         let mut paths = Vec::new();
         for drive in 0..DRIVES {
             let path = dir.join(format!("disk-{drive}"));
@@ -96,7 +98,7 @@ impl Own {
 impl Peer {
     pub(super) fn protocol(self) -> Protocol {
         match self {
-            Peer::Extstore(_) => Protocol::Memcached,
+            Peer::Extstore(_) | Peer::ExtstoreOf(..) => Protocol::Memcached,
             Peer::Redis | Peer::RedisLog => Protocol::Resp,
         }
     }
@@ -107,17 +109,13 @@ impl Peer {
         let number = port.to_string();
         let mut command = match self {
             Peer::Extstore(memory_mib) => {
-                let mut command = Command::new("memcached");
-                let store = format!(
-                    "ext_path={}:1G,ext_item_age=0,ext_item_size=512,ext_threads=1",
-                    dir.join("extstore").display()
-                );
-                command.args(["-l", "127.0.0.1", "-p", &number, "-t", "1", "-o", &store]);
-                command.args(["-m", &memory_mib.to_string()]);
-                // It refuses to be root unless told who to be.
-                if rustix::process::geteuid().is_root() {
-                    command.args(["-u", "root"]);
-                }
+                let store = ":1G,ext_item_age=0,ext_item_size=512,ext_threads=1";
+                extstore(dir, &number, (memory_mib, store))
+            }
+            Peer::ExtstoreOf(memory_mib, file_mib) => {
+                let mut command =
+                    extstore(dir, &number, (memory_mib, &format!(":{file_mib}M,ext_threads=1")));
+                command.args(["-I", "2m"]);
                 command
             }
             Peer::Redis | Peer::RedisLog => {
@@ -134,6 +132,19 @@ impl Peer {
     }
 }
 
+/// memcached with so many MiB of memory, and a file with these options.
+fn extstore(dir: &Path, port: &str, (memory_mib, options): (u32, &str)) -> Command {
+    let mut command = Command::new("memcached");
+    let store = format!("ext_path={}{options}", dir.join("extstore").display());
+    command.args(["-l", "127.0.0.1", "-p", port, "-t", "1", "-o", &store]);
+    command.args(["-m", &memory_mib.to_string()]);
+    // It refuses to be root unless told who to be.
+    if rustix::process::geteuid().is_root() {
+        command.args(["-u", "root"]);
+    }
+    command
+}
+
 /// Of the hits of our server so far, those that came from flash.
 pub(super) struct Hits {
     flash: u64,
@@ -142,8 +153,7 @@ pub(super) struct Hits {
 
 impl Hits {
     pub(super) fn now(dir: &Path) -> Result<Hits> {
-        let status = server::control::ask(&dir.join("control.sock"), "status").context("our server")?;
-        let status: serde_json::Value = serde_json::from_str(&status)?;
+        let status = status(dir)?;
         let count = |name: &str| status["hits"][name].as_u64().with_context(|| format!("hits in {name}"));
         let (flash, memory, buffers) = (count("flash")?, count("memory")?, count("buffers")?);
         Ok(Hits { flash, all: flash + memory + buffers })
@@ -153,6 +163,12 @@ impl Hits {
     pub(super) fn flash_share_since(&self, before: &Hits) -> f64 {
         precise_u64(self.flash - before.flash) / precise_u64((self.all - before.all).max(1))
     }
+}
+
+/// What our server says of itself.
+pub(super) fn status(dir: &Path) -> Result<serde_json::Value> {
+    let status = server::control::ask(&dir.join("control.sock"), "status").context("our server")?;
+    Ok(serde_json::from_str(&status)?)
 }
 
 /// A directory in memory, with one for each side.
