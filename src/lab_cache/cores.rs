@@ -32,8 +32,8 @@ pub fn run(options: &CacheCores) -> Result<ExitCode> {
     if !options.json {
         println!("us of processor time per request, 16 connections, medians of {}", options.measure.rounds);
         println!(
-            "{:36} {:>5} {:>11} {:>14} {:>6} {:>5}  {:>12}",
-            "", "cores", "all threads", "busiest thread", "gain", "bar", "requests/s"
+            "{:36} {:>5} {:>6} {:>11} {:>14} {:>6} {:>5}  {:>12}",
+            "", "cores", "shards", "all threads", "busiest thread", "gain", "bar", "requests/s"
         );
     }
     let rows = cores::run(&cores, |row| {
@@ -50,9 +50,10 @@ pub fn run(options: &CacheCores) -> Result<ExitCode> {
 
 fn in_words(row: &Row) -> String {
     format!(
-        "{:36} {:>5} {:>11.2} {:>14.2} {:>6.2} {:>5}  {:>12.0}{}",
+        "{:36} {:>5} {:>6} {:>11.2} {:>14.2} {:>6.2} {:>5}  {:>12.0}{}",
         row.name,
         row.cores,
+        row.shards,
         row.us_per_request,
         row.busiest_us_per_request,
         row.gain,
