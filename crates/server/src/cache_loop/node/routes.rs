@@ -113,17 +113,17 @@ impl Routes {
             }
             Op::Clear { namespace: whose } => {
                 let whose = *whose;
-                self.to_all(id, namespace, || Op::Clear { namespace: whose })
+                self.ask_all(id, namespace, || Op::Clear { namespace: whose })
             }
             Op::ClearAt { at } => {
                 let at = *at;
-                self.to_all(id, namespace, || Op::ClearAt { at })
+                self.ask_all(id, namespace, || Op::ClearAt { at })
             }
             Op::Walk(asked) => self.begin_walk(id, namespace, asked.clone()),
         }
     }
 
-    fn to_all(&mut self, id: RequestId, namespace: Namespace, op: impl Fn() -> Op) -> Route {
+    fn ask_all(&mut self, id: RequestId, namespace: Namespace, op: impl Fn() -> Op) -> Route {
         let missing = self.spread.shards();
         let name = self.name(Parted::All { id, missing, outcome: Outcome::Cleared });
         Route::All((0..missing).map(|shard| (shard, Request { id: name, namespace, op: op() })).collect())
