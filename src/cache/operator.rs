@@ -264,7 +264,7 @@ fn facts(status: &Status, memory_bytes_max: u64, names: &BTreeMap<Namespace, Str
     });
     CacheFacts {
         memory_bytes: status.memory_bytes(),
-        memory_bytes_max: memory_bytes_max,
+        memory_bytes_max,
         // Evicted are zones; nobody counts the objects in them.
         objects_evicted: 0,
         objects_expired: counters.expired,

@@ -110,7 +110,7 @@ impl<'a> Volumes<'a> {
         let judged: Vec<Result<(), BayRefusal>> = self.parts.iter().map(judge).collect();
         let has_failed = |judged: &Result<(), BayRefusal>| matches!(judged, Err(BayRefusal::Failed));
         if let Some(refused) = judged.iter().find(|judged| judged.is_err() && !has_failed(judged)) {
-            return refused.clone();
+            return *refused;
         }
         let mut all = judged.into_iter().zip(&mut self.parts).filter(|(judged, _)| judged.is_ok()).peekable();
         if all.peek().is_none() {
