@@ -265,7 +265,7 @@ pub struct ServiceOptions {
     #[arg(long)]
     pub accept_lost_writes: bool,
     /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
-    /// md (always, for a while)
+    /// md (while another stripe reads)
     #[arg(long, value_parser = parse_window, value_name = "MANNER")]
     pub window: Option<Manner>,
     /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]

@@ -268,6 +268,8 @@ pub struct Slot {
     pub quiet_until: Option<Instant>,
     /// Jobs that waited when that was set.
     pub seen: usize,
+    /// What was put off goes now.
+    pub is_let_go: bool,
     /// It is in the queue of those that can go on.
     is_runnable: bool,
     /// A strip has it.
@@ -286,6 +288,7 @@ impl Slot {
             held_since: None,
             quiet_until: None,
             seen: 0,
+            is_let_go: false,
             is_runnable: false,
             is_open: true,
         }
@@ -330,6 +333,7 @@ impl Slot {
     /// Nothing of it is held any more; false, for whoever asks whether something is.
     pub fn release(&mut self) -> bool {
         (self.limit, self.held_since, self.quiet_until, self.seen) = (usize::MAX, None, None, 0);
+        self.is_let_go = false;
         false
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   paper      not at all: what comes while the first reads are in flight joins, that is the window
-//!   md         always, until the rest has come, or too long
+//!   md         while another strip reads for writes, then all that waits goes
 //!   adaptive   where a stream of writes is about to fill the strip
 //!   alone      not at all, and nothing joins: each write is a round of its own, for comparison
 //! ```
-//! *One rule*: a row waits only for what can still come. That is so while a stream, of requests one behind the other, has its next place
+//! *One rule* of what adapts: a row waits only for what can still come. That is so while a stream, of requests one behind the other, has its next place
 //! in the strip, and clients have as much of it open at once as lies between the first and the last piece of a row; while not everything
 //! that they have open waits here, or they had more open at once lately; and as long as a read takes that the wait is to save, since the
 //! last request came. Rows that are whole go at once and read nothing. When
@@ -14,11 +14,15 @@
 //!
 //! What waits has no round and no frames of one: it stays in the queue of its slot, jobs of whole rows in front. Jobs that share
 //! rows keep their order.
+//!
+//! *md* puts off what is partial while anything reads for writes (`STRIPE_DELAYED`), and lets all of it go at once when nothing does any more
+//! (`IO_THRESHOLD` 1): no clock is asked, and what comes meanwhile is the company. Rows that are whole are not put off. Its stripes are rows; ours
+//! are strips, of which all but the whole rows wait.
 
 use super::InPlace;
 use super::map::Strip;
 use super::row_set::RowSet;
-use super::table::{Job, Kind, Slot, Work};
+use super::table::{Job, Kind, Phase, Round, Slot, Work};
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use std::collections::VecDeque;
@@ -39,19 +43,13 @@ const PEAK_REQUESTS: u32 = 256;
 pub enum Manner {
     /// Nothing waits.
     Paper,
-    /// All that is partial waits.
+    /// What is partial waits while another strip reads for writes.
     Md,
     /// What a stream is about to fill waits.
     #[default]
     Adaptive,
     /// Nothing waits, and nothing joins what is under way: what the other manners save is told by it.
     Alone,
-}
-
-impl Manner {
-    fn waits(self) -> bool {
-        matches!(self, Manner::Md | Manner::Adaptive)
-    }
 }
 
 /// Writes one behind the other.
@@ -70,7 +68,8 @@ struct Stream {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     slot: u32,
-    due: Instant,
+    /// Time at which they have waited long enough; none in md's manner.
+    due: Option<Instant>,
 }
 
 /// See the module.
@@ -99,7 +98,7 @@ impl Window {
 
     /// A write of so many blocks came, and so many requests are open.
     pub fn note_write(&mut self, first: u64, blocks: u64, open: usize) {
-        if !self.manner.waits() {
+        if self.manner != Manner::Adaptive {
             return;
         }
         self.note_open(open);
@@ -159,7 +158,7 @@ impl Window {
     /// Time at which something that waits has waited long enough.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.held.iter().map(|held| held.due).min()
+        self.held.iter().filter_map(|held| held.due).min()
     }
 }
 
@@ -209,12 +208,39 @@ fn last_rows(waiting: &VecDeque<Job>) -> RowSet {
 impl InPlace {
     /// True when the jobs of a slot without a round go on waiting. Else those that begin are in front, and `limit` is how many.
     pub(super) fn holds(&mut self, now: Instant, number: u32) -> bool {
-        if !self.window.manner.waits() {
-            if !self.window.lets_join() {
+        match self.window.manner {
+            Manner::Paper => false,
+            Manner::Alone => {
                 self.table.slot_mut(number).limit = 1;
+                false
             }
-            return false;
+            Manner::Md => self.is_put_off(now, number),
+            Manner::Adaptive => self.holds_stream(now, number),
         }
+    }
+
+    /// True when the jobs of a slot wait until no strip reads for writes.
+    fn is_put_off(&mut self, now: Instant, number: u32) -> bool {
+        self.window.forget(number);
+        let is_stopping = self.is_stopping;
+        let data = PieceSet::first(self.map.data_count());
+        let slot = self.table.slot_mut(number);
+        let is_write = |job: &Job| job.work.kind() == Kind::Write;
+        if slot.is_let_go || is_stopping || slot.waiting.is_empty() || !slot.waiting.iter().all(is_write) {
+            return slot.release();
+        }
+        slot.held_since.get_or_insert(now);
+        let whole = whole_rows(&slot.waiting, data);
+        if whole.is_empty() {
+            self.window.held.push(Held { slot: number, due: None });
+            return true;
+        }
+        self.bring_forward(number, whole);
+        false
+    }
+
+    /// True when the jobs of a slot wait for a stream that is about to fill their rows.
+    fn holds_stream(&mut self, now: Instant, number: u32) -> bool {
         let is_pushed = self.window.pushed.take_if(|pushed| *pushed == number).is_some();
         self.window.forget(number);
         let may_wait = !self.is_stopping && self.may_be_filled(number);
@@ -236,7 +262,7 @@ impl InPlace {
                 slot.seen = slot.waiting.len();
                 slot.quiet_until = Some(due);
             }
-            let due = slot.quiet_until.unwrap_or(due);
+            let due = slot.quiet_until;
             self.window.held.push(Held { slot: number, due });
             return true;
         }
@@ -252,13 +278,7 @@ impl InPlace {
         let blocks = self.map.strip_blocks();
         // From the first piece of a row to its last.
         let row_span = blocks - self.map.strip_rows();
-        let is_expected = match self.window.manner {
-            Manner::Paper | Manner::Alone => false,
-            Manner::Md => true,
-            Manner::Adaptive => {
-                is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks), row_span)
-            }
-        };
+        let is_expected = is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks), row_span);
         is_expected && waiting.iter().all(|job| job.work.kind() == Kind::Write)
     }
 
@@ -280,13 +300,23 @@ impl InPlace {
         slot.limit = limit;
     }
 
+    /// True while a strip reads for writes: each such read is answered, so nothing waits for ever.
+    fn reads_for_writes(&self) -> bool {
+        let reads = |round: &Round| round.kind == Kind::Write && round.phase() <= Phase::Frozen;
+        self.table.iter().any(|slot| slot.round.as_deref().is_some_and(reads))
+    }
+
     /// Lets go what has waited long enough, or has nothing to wait for; true when there is something.
     pub(super) fn advance_window(&mut self, now: Instant) -> bool {
         if self.window.held.is_empty() {
             return false;
         }
+        if self.window.manner == Manner::Md {
+            return self.let_put_off_go();
+        }
         let mut moves = false;
-        for Held { slot, .. } in self.window.held.iter().filter(|held| self.is_stopping || now >= held.due) {
+        let is_due = |held: &&Held| self.is_stopping || held.due.is_some_and(|due| now >= due);
+        for Held { slot, .. } in self.window.held.iter().filter(is_due) {
             self.table.run(*slot);
             moves = true;
         }
@@ -300,5 +330,15 @@ impl InPlace {
             moves = true;
         }
         moves
+    }
+
+    /// Lets all go that was put off, when no strip reads for writes any more; true when it did.
+    fn let_put_off_go(&mut self) -> bool {
+        let may_go = self.is_stopping || !self.reads_for_writes();
+        for Held { slot, .. } in self.window.held.iter().filter(|_| may_go) {
+            self.table.slot_mut(*slot).is_let_go = true;
+            self.table.run(*slot);
+        }
+        may_go
     }
 }

@@ -146,4 +146,21 @@ mod tests {
             );
         }
     }
+
+    /// What md puts off goes when no strip reads any more: by the clock 16 clients of a stream came to a fifth of this, for none of them could
+    /// fill a row, and a lone write waited for nobody.
+    #[test]
+    fn the_window_of_md_asks_no_clock() {
+        let conditions = Conditions { seed: 1, scale: 0.2, trace: None, host: None };
+        for (workload, size, clients) in [(STREAM_WRITE, 4, 16), (STREAM_WRITE, 64, 2), (RANDOM_WRITE, 4, 1)]
+        {
+            let throughput =
+                |variant| measure(&of(variant, workload, size, clients), conditions).unwrap()[0].value;
+            let [md, straid] = [InPlace::MdWindow, InPlace::Straid].map(throughput);
+            assert!(
+                md >= 0.95 * straid,
+                "{workload} of {size} KiB, {clients} clients: {md} and {straid} MiB/s"
+            );
+        }
+    }
 }
