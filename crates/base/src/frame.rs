@@ -118,11 +118,18 @@ impl FramePool {
         }
     }
 
+    /// A vector without frames.
+    #[inline]
+    #[must_use]
+    pub fn take_empty(&mut self) -> Vec<Frame> {
+        self.empty.pop().unwrap_or_default()
+    }
+
     /// A vector of `count` frames.
     #[inline]
     #[must_use]
     pub fn take_vec(&mut self, count: usize) -> Vec<Frame> {
-        let mut frames = self.empty.pop().unwrap_or_default();
+        let mut frames = self.take_empty();
         self.take_many(count, &mut frames);
         frames
     }
@@ -173,6 +180,18 @@ impl FramePool {
     pub fn disown(&mut self, count: usize) {
         assert!(count <= self.frames_out, "{count} frames disowned, {} are out", self.frames_out);
         self.frames_out -= count;
+    }
+
+    /// So many frames come home.
+    ///
+    /// # Panics
+    /// When more frames come home than left, or others than so many.
+    #[inline]
+    pub fn give_all(&mut self, count: usize, frames: impl Iterator<Item = Frame>) {
+        self.disown(count);
+        let before = self.free.len();
+        self.free.extend(frames);
+        assert!(self.free.len() - before == count, "{count} frames came home, others were given");
     }
 
     /// All frames of `frames` come home; the vector keeps its capacity.

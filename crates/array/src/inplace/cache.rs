@@ -109,7 +109,7 @@ impl Cache {
         self.by_row.clear();
         self.free.clear();
         for (number, entry) in (0..).zip(&mut self.entries) {
-            entry.pieces.drain().for_each(|frame| stock.give_kept(frame));
+            stock.give_kept(entry.pieces.pieces().count(), entry.pieces.drain());
             self.free.push(number);
         }
         self.frames = 0;
@@ -177,10 +177,9 @@ impl Cache {
 
     fn empty(&mut self, number: u32, stock: &mut Stock) {
         let entry = &mut self.entries[number as usize];
-        for frame in entry.pieces.drain() {
-            self.frames -= 1;
-            stock.give_kept(frame);
-        }
+        let count = entry.pieces.pieces().count();
+        self.frames -= count;
+        stock.give_kept(count, entry.pieces.drain());
     }
 
     /// Takes a row out of the table; its entry is not in use any more, though its content is still there.

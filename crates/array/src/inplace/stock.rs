@@ -88,12 +88,12 @@ impl Stock {
         assert!(self.own_out <= self.reserved, "more frames than were reserved");
     }
 
-    /// A frame of the cache comes home.
+    /// So many frames of the cache come home.
     #[inline]
-    pub fn give_kept(&mut self, frame: Frame) {
-        assert!(self.kept > 0);
-        self.kept -= 1;
-        self.pool.give(frame);
+    pub fn give_kept(&mut self, count: usize, frames: impl Iterator<Item = Frame>) {
+        assert!(self.kept >= count);
+        self.kept -= count;
+        self.pool.give_all(count, frames);
     }
 
     /// A frame for a round, with unspecified contents.
@@ -128,9 +128,10 @@ impl Stock {
     }
 
     /// An empty vector for frames.
+    #[inline]
     #[must_use]
     pub fn empty_vec(&mut self) -> Vec<Frame> {
-        self.pool.take_vec(0)
+        self.pool.take_empty()
     }
 
     /// Frames of a round come home.

@@ -64,6 +64,13 @@ struct Stream {
     used: u64,
 }
 
+impl Stream {
+    /// True of more requests than there are by chance.
+    fn is_long(&self) -> bool {
+        self.requests >= STREAM_REQUESTS_MIN
+    }
+}
+
 /// Slot whose jobs wait.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -77,6 +84,8 @@ struct Held {
 pub struct Window {
     manner: Manner,
     streams: [Stream; STREAMS_MAX],
+    /// Streams of enough requests: there are none while writes are random, and nothing is looked for.
+    long_streams: usize,
     writes: u64,
     held: Vec<Held>,
     /// Slot of which one row has to go, for clients cannot send more.
@@ -108,12 +117,16 @@ impl Window {
             if stream.next == first && stream.requests > 0 {
                 // A stream that comes to where a lone write ended is one with it.
                 before = before.max(stream.requests);
+                self.long_streams -= usize::from(stream.is_long());
                 *stream = Stream::default();
             }
             (place, used) = if stream.used < used { (index, stream.used) } else { (place, used) };
         }
         let requests = u32::saturating_add(before, 1);
-        self.streams[place] = Stream { next: first + blocks, requests, blocks, used: self.writes };
+        let stream = Stream { next: first + blocks, requests, blocks, used: self.writes };
+        let replaced = std::mem::replace(&mut self.streams[place], stream);
+        self.long_streams += usize::from(stream.is_long());
+        self.long_streams -= usize::from(replaced.is_long());
     }
 
     /// True when a write may be a part of a round with others.
@@ -141,7 +154,7 @@ impl Window {
     }
 
     fn goes_on(&self, stream: &Stream) -> bool {
-        stream.requests >= STREAM_REQUESTS_MIN && stream.used + u64::from(PEAK_REQUESTS) > self.writes
+        stream.is_long() && stream.used + u64::from(PEAK_REQUESTS) > self.writes
     }
 
     /// Requests of each stream that are open at once, as if all were spread evenly over those that go on.
@@ -241,6 +254,9 @@ impl InPlace {
 
     /// True when the jobs of a slot wait for a stream that is about to fill their rows.
     fn holds_stream(&mut self, now: Instant, number: u32) -> bool {
+        if self.window.long_streams == 0 && self.table.slot(number).held_since.is_none() {
+            return false;
+        }
         let is_pushed = self.window.pushed.take_if(|pushed| *pushed == number).is_some();
         self.window.forget(number);
         let may_wait = !self.is_stopping && self.may_be_filled(number);
