@@ -4,12 +4,14 @@
 //! through its strip. Writes and trims go through strips. A trim is issued stripe by stripe, so that a large one does not fill
 //! the table.
 
+mod answers;
+
 use super::completions::DirectRead;
 use super::map::Strip;
 use super::table::{Cell, Job, Wanted, Work};
 use super::{Effects, InPlace, kind};
 use crate::pacer::ClientLoad;
-use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use crate::request::{Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::slab::Slab;
@@ -304,71 +306,5 @@ impl InPlace {
             self.write_cells(request, (Lba(blocks.start), count), blocks.map(|_| None), false);
         }
         true
-    }
-
-    /// A part of a request is through.
-    pub(super) fn part_done(&mut self, request: u32, fx: &mut Effects) {
-        let open = self.requests.open.get_mut(request);
-        assert!(open.parts > 0, "a part of {:?} is through twice", open.id);
-        open.parts -= 1;
-        if open.parts > 0 {
-            return;
-        }
-        let is_trim = matches!(open.asked, Asked::Trim(_));
-        if is_trim && self.trim_more(request) {
-            return;
-        }
-        let then_flush = std::mem::take(&mut self.requests.open.get_mut(request).then_flush);
-        if !(then_flush && self.flush(request, fx)) {
-            self.complete(request, fx);
-        }
-    }
-
-    /// Flushes all members that have to be; false when there is none.
-    fn flush(&mut self, request: u32, fx: &mut Effects) -> bool {
-        let volatile = self.members.volatile();
-        for index in volatile.iter() {
-            self.requests.add_part(request);
-            fx.command(self.seat(super::members::role(index)), kind::FLUSH, request, Op::Flush);
-        }
-        !volatile.is_empty()
-    }
-
-    /// Answers a request, or holds the answer until failures and bad blocks are recorded.
-    fn complete(&mut self, request: u32, fx: &mut Effects) {
-        let open = self.requests.open.get(request);
-        let is_read = matches!(open.asked, Asked::Read);
-        if !is_read {
-            let is_failure_untold = self.has_unrecorded_failure();
-            let is_list_untold = self.has_unrecorded_bad_blocks();
-            if is_failure_untold || is_list_untold {
-                return self.requests.held.push(request);
-            }
-            // Another member may have gone while the list, or its own failure, was recorded.
-            let mut listed = open.listed.iter();
-            let is_lost = listed.any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
-            if self.members.is_broken() || is_lost {
-                self.requests.fail(request);
-            }
-        }
-        let Open { id, has_failed, frames: mut blocks, emptied: mut frames, .. } =
-            self.requests.open.remove(request);
-        if is_read {
-            frames = self.stock.empty_vec();
-            frames.extend(blocks.drain(..).flatten());
-            self.requests.memory.frames.push(blocks);
-        }
-        let outcome = if has_failed { Outcome::IoError } else { Outcome::Done };
-        if has_failed {
-            self.stock.pool().give_many(&mut frames);
-        }
-        fx.replies.push(Reply { id, outcome, frames });
-    }
-
-    /// A failure was recorded, or nothing is recorded any more.
-    pub(super) fn release_held(&mut self, fx: &mut Effects) {
-        for request in std::mem::take(&mut self.requests.held) {
-            self.complete(request, fx);
-        }
     }
 }

@@ -1,0 +1,142 @@
+//! End of a round: what is right now, what stays in the cache, and who is answered.
+
+use super::super::map::Strip;
+use super::super::plan::{Method, RowFacts};
+use super::super::row_set::RowSet;
+use super::super::rows::Rows;
+use super::super::table::{Kind, Logged, Phase};
+use super::super::{Effects, InPlace};
+use base::pieces::PieceSet;
+use base::time::Instant;
+
+impl InPlace {
+    /// Ends a round: notes what is right now, answers, and lets the next one begin.
+    pub(super) fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        let slot = self.table.slot_mut(number);
+        let (strip, order) = (slot.strip, slot.order);
+        let mut round = slot.round.take().expect("a round ends");
+        assert!(round.phase() == Phase::Writing && round.pending == 0);
+        self.end_round_of_log(round.logged);
+        let (kind, is_broken) = (round.kind, self.members.is_broken() || round.logged == Logged::Refused);
+        let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
+        if round.has_failed_writes {
+            let written = self.written_in(kind, &round.rows).into_iter();
+            let (beyond, within): (Vec<_>, Vec<_>) =
+                written.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
+            (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
+        }
+        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
+        if !is_broken {
+            self.note_right(strip, kind, &round.rows, lost);
+        }
+        if kind == Kind::Write && !is_broken && !round.has_failed_writes {
+            self.keep_rows((strip, order), &mut round);
+        }
+        if kind.is_sweep() {
+            self.sweeps.in_flight -= 1;
+        }
+        match kind {
+            Kind::Rebuild => self.end_rebuild(strip, &round.rows, lost),
+            Kind::Write | Kind::Zero => self.note_written(strip),
+            Kind::Read | Kind::Resync | Kind::Scrub => {}
+        }
+        if kind == Kind::Scrub {
+            let compared = u64::try_from(round.rows.len() - lost.count()).expect("at most 128 rows");
+            self.scrub.end(self.map.strip_rows() - compared);
+        }
+        for (_, mut row) in round.rows.drain() {
+            row.give_back(&mut self.stock);
+            self.table.pools.keep_row(row);
+        }
+        self.stock.unreserve(round.reserved);
+        if let Some(pages) = &mut self.pages {
+            round.regions.iter().for_each(|region| pages.release(*region));
+        }
+        if round.is_marked() {
+            self.scribe.end_writing(now);
+        }
+        let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
+        for &(request, touched) in &round.jobs {
+            let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
+            if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
+                self.requests.fail(request);
+            }
+            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(*place);
+            on_lists.iter().filter(own).for_each(|(place, pieces)| {
+                self.requests.note_listed(request, (strip, *place, *pieces));
+            });
+            self.part_done(request, fx);
+        }
+        self.table.pools.keep_round(round);
+        let is_through = self.table.slot(number).waiting.is_empty();
+        if !is_through {
+            self.table.run(number);
+        }
+        self.feed_starved();
+        if is_through {
+            self.table.close_resting(number);
+        }
+    }
+
+    /// A round is through that was in a log.
+    fn end_round_of_log(&mut self, logged: Logged) {
+        match (logged, &mut self.ahead.logs, &mut self.ahead.journal) {
+            (Logged::Durable(role, generation), Some(logs), _) => logs.end_round(role, generation),
+            (Logged::Journaled(number), _, Some(journal)) => journal.end_round(number),
+            _ => {}
+        }
+    }
+
+    /// Rows of a round that wrote, with what it was to write.
+    fn written_in(&self, kind: Kind, rows: &Rows) -> Vec<(u16, PieceSet)> {
+        match kind {
+            Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
+                .map(|row| (row, PieceSet::first(self.map.data_count())))
+                .collect(),
+            _ => rows.iter().map(|(place, row)| (place, row.written)).collect(),
+        }
+    }
+
+    /// True when something of a row can neither be read nor decoded, by what members there are now and what they list.
+    pub(in crate::inplace) fn is_beyond_reach(&self, strip: Strip, place: u16, pieces: PieceSet) -> bool {
+        let order = self.map.order(strip);
+        let row = self.row_of(strip, place);
+        let live = order.pieces_of(self.members.counting(row));
+        let is_good = |piece: &usize| !self.is_bad(order.members[*piece], row..row + 1);
+        let readable = live.iter().filter(is_good).collect();
+        let none = PieceSet::EMPTY;
+        let is_right = self.sync.is_right(row);
+        let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
+        pieces.iter().any(|piece| facts.read(piece).is_none())
+    }
+
+    /// Notes rows whose parities were computed from all of their data.
+    fn note_right(&mut self, strip: Strip, kind: Kind, rows: &Rows, lost: RowSet) {
+        let all = self.map.rows_of(strip);
+        match kind {
+            Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
+            Kind::Rebuild => {
+                for (place, _) in rows.iter().filter(|(_, row)| !row.is_lost) {
+                    let row = all.start + u64::from(place);
+                    // A copy says nothing of parities.
+                    if !self.members.rebuilt_in(row).is_empty() {
+                        self.sync.note_right(row);
+                    }
+                }
+            }
+            Kind::Resync if self.members.is_degraded() => {}
+            Kind::Resync => {
+                let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(row)).collect();
+                self.sync.pass(all, &stuck);
+            }
+            Kind::Write => {
+                for (place, row) in rows.iter().filter(|(_, row)| !row.is_lost) {
+                    if matches!(row.method, Some(Method::Reconstruct | Method::Decode)) {
+                        self.sync.note_right(all.start + u64::from(place));
+                    }
+                }
+            }
+            Kind::Read | Kind::Scrub => {}
+        }
+    }
+}

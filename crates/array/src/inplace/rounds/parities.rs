@@ -1,0 +1,66 @@
+//! Parities of a round: what is computed of what it read, row by row.
+
+use super::super::InPlace;
+use super::super::plan::{Method, RowFacts};
+use super::super::table::{Kind, Slot};
+use base::pieces::PieceSet;
+
+impl InPlace {
+    /// Computes what is written, and hands out what is read.
+    pub(super) fn compute(&mut self, number: u32) {
+        let is_whole = !self.members.is_degraded();
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order_at(*order);
+        let round = round.as_mut().expect("a round computes");
+        let kind = round.kind;
+        for (place, row) in round.rows.iter_mut() {
+            let row_number = strip.0 * self.map.strip_rows() + u64::from(place);
+            let counting = order.pieces_of(self.members.counting(row_number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
+            match kind {
+                Kind::Write => {
+                    let Some(method) = row.planned.take() else {
+                        row.is_lost = true;
+                        continue;
+                    };
+                    match method {
+                        Method::Direct => {}
+                        Method::Modify => self.counters.modified += 1,
+                        Method::Reconstruct | Method::Decode => self.counters.reconstructed += 1,
+                    }
+                    let used = facts.used(method);
+                    self.counters.cache_hits += count_of(used.and(row.cached));
+                    self.counters.cache_misses += count_of(used.without(row.cached));
+                    row.compute(&facts, method, &mut self.stock);
+                }
+                Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
+                Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
+                    Some(true) => {}
+                    Some(false) if is_whole => {
+                        let wrong = row.locate(&facts).map(|piece| order.members[piece]);
+                        self.scrub.note_mismatch(wrong);
+                    }
+                    Some(false) | None => row.is_lost = true,
+                },
+                Kind::Rebuild => {
+                    let pieces = order.pieces_of(self.members.rebuilt_in(row_number));
+                    if !pieces.is_empty() {
+                        let live = counting.or(pieces);
+                        row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
+                    }
+                    let copied = order.pieces_of(self.members.copied_in(row_number).and(round.copied));
+                    let facts = row.facts(&order.code, counting, facts.is_right);
+                    row.find(&facts, copied, &mut self.stock);
+                }
+                Kind::Read | Kind::Zero => {}
+            }
+        }
+        if kind == Kind::Read {
+            self.hand_out(number);
+        }
+    }
+}
+
+fn count_of(pieces: PieceSet) -> u64 {
+    u64::try_from(pieces.count()).expect("at most 32")
+}

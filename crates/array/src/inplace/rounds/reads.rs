@@ -1,0 +1,105 @@
+//! Reads of a round: what its plans need, and what readers get.
+
+use super::super::completions::PieceCommand;
+use super::super::row::Row;
+use super::super::runs::for_each_run;
+use super::super::table::{Kind, Slot};
+use super::super::{Effects, InPlace, kind};
+use base::pieces::PieceSet;
+use block::device::Op;
+
+impl InPlace {
+    /// Issues the reads that are missing; false when there are none.
+    pub(super) fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
+        let mut places = std::mem::take(&mut self.table.pools.places);
+        self.missing_reads(number, &mut places);
+        for_each_run(&places, |run| {
+            self.read_piece(PieceCommand::of(number, run, false), fx);
+        });
+        let has_issued = !places.is_empty();
+        places.clear();
+        self.table.pools.places = places;
+        has_issued
+    }
+
+    /// Adds the pieces that a round has to read, row by row.
+    fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order_at(*order);
+        let round = round.as_mut().expect("a round reads");
+        round.planned_with = self.members.if_settled();
+        if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
+            return;
+        }
+        let has_journal = self.ahead.journal.is_some();
+        let start = strip.0 * self.map.strip_rows();
+        for (place, row) in round.rows.iter_mut() {
+            let number = start + u64::from(place);
+            let counting = order.pieces_of(self.members.counting(number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(number));
+            let needed: PieceSet = match round.kind {
+                Kind::Write => {
+                    let plan = if has_journal { facts.write_with_all_parities() } else { facts.write() };
+                    row.planned = plan.map(|plan| plan.method);
+                    plan.map_or(PieceSet::EMPTY, |plan| plan.reads)
+                }
+                Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
+                Kind::Zero => PieceSet::EMPTY,
+                Kind::Rebuild => {
+                    let pieces = order.pieces_of(self.members.rebuilt_in(number));
+                    let copied = order.pieces_of(self.members.copied_in(number).and(round.copied));
+                    let of_copies = copied.iter().filter_map(|piece| facts.read(piece));
+                    of_copies.fold(facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY), PieceSet::or)
+                }
+                Kind::Read => {
+                    let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == place);
+                    let sources = of_row.filter_map(|(_, wanted)| facts.read(wanted.piece));
+                    sources.fold(PieceSet::EMPTY, PieceSet::or)
+                }
+            };
+            if !needed.is_empty() {
+                places.push((place, needed));
+            }
+        }
+    }
+
+    /// Reads rows of a piece.
+    pub(in crate::inplace) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
+        assert!(!command.is_write && command.count > 0);
+        let frames = self.stock.take_vec(command.count.into());
+        let slot = self.table.slot_mut(command.slot);
+        let (strip, order) = (slot.strip, slot.order);
+        let member = self.map.order_at(order).members[command.piece];
+        let round = slot.round_mut();
+        round.pending += 1;
+        if !round.kind.is_sweep() {
+            self.counters.read_for_writes += u64::from(command.count);
+        }
+        let sector = self.sector(member, self.row_of(strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(self.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
+    }
+
+    /// Gives readers their blocks, decoded where need be.
+    pub(super) fn hand_out(&mut self, number: u32) {
+        let Slot { strip, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order(*strip);
+        let round = round.as_mut().expect("a round of reads");
+        for (request, wanted) in round.wanted.drain(..) {
+            let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
+            let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
+            let counting = order.pieces_of(self.members.counting(row_number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
+            if row.old.get(wanted.piece).is_none() {
+                if facts.read(wanted.piece).is_none() {
+                    self.counters.unreadable += 1;
+                    self.requests.fail(request);
+                    continue;
+                }
+                self.counters.decoded += 1;
+                row.decode(&facts, wanted.piece, &mut self.stock);
+            }
+            self.requests.frame_mut(request, wanted.index).data = *row.old.block(wanted.piece);
+        }
+    }
+}

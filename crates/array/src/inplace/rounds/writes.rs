@@ -1,0 +1,148 @@
+//! Writes of a round: when it may, and what goes to which member.
+
+use super::super::completions::PieceCommand;
+use super::super::runs::{Run, for_each_run};
+use super::super::table::{Kind, Logged, Phase};
+use super::super::{Effects, InPlace, kind};
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use block::device::Op;
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+
+impl InPlace {
+    /// True when a round may write: dirty mark, bits and log are durable.
+    pub(super) fn may_write(&self, number: u32) -> bool {
+        let is_broken = self.members.is_broken();
+        let round = self.table.slot(number).round.as_ref().expect("a round writes");
+        if self.ahead.journal.is_some() && round.logged == Logged::Waits {
+            return false;
+        }
+        if is_broken || round.kind == Kind::Read || round.logged == Logged::Refused {
+            return true;
+        }
+        if !self.is_logged(round.logged) {
+            return false;
+        }
+        !round.is_marked() || (self.scribe.is_ready() && self.are_bits_durable(&round.regions))
+    }
+
+    /// True when the bits of regions survive a crash. Until the failure of a member is recorded it is believed, and its bitmap may be
+    /// the one that counts: it lacks the bits that it failed to write.
+    fn are_bits_durable(&self, regions: &[u64]) -> bool {
+        let Some(pages) = &self.pages else { return regions.is_empty() };
+        let is_recorded = !self.has_unrecorded_failure();
+        is_recorded && regions.iter().all(|region| pages.is_durable(*region))
+    }
+
+    /// Issues the writes of a round; false when there are none.
+    pub(super) fn issue_writes(&mut self, number: u32, fx: &mut Effects) -> bool {
+        if self.members.is_broken() {
+            return false;
+        }
+        let round = self.table.slot_mut(number).round_mut();
+        if round.logged == Logged::Refused {
+            return false;
+        }
+        if round.kind == Kind::Zero {
+            self.write_zeroes(number, fx);
+            return true;
+        }
+        let durable = round.durable || round.kind == Kind::Scrub;
+        let has_copies = self.issue_copies(number, durable, fx);
+        let mut places = std::mem::take(&mut self.table.pools.places);
+        let slot = self.table.slot(number);
+        let writable = self.map.order_at(slot.order).pieces_of(self.members.writable());
+        let round = slot.round.as_ref().expect("a round writes");
+        for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
+            let pieces = row.new.pieces().and(writable);
+            if !pieces.is_empty() {
+                places.push((place, pieces));
+            }
+        }
+        for_each_run(&places, |run| {
+            self.write_piece(PieceCommand::of(number, run, true), durable, fx);
+        });
+        let has_issued = has_copies || !places.is_empty();
+        places.clear();
+        self.table.pools.places = places;
+        has_issued
+    }
+
+    /// Writes rows of a piece.
+    fn write_piece(&mut self, command: PieceCommand, durable: bool, fx: &mut Effects) {
+        assert!(command.is_write && command.count > 0);
+        let mut frames = self.stock.empty_vec();
+        let slot = self.table.slot_mut(command.slot);
+        let (strip, order) = (slot.strip, slot.order);
+        let member = self.map.order_at(order).members[command.piece];
+        let round = slot.round_mut();
+        assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
+        round.pending += 1;
+        let (is_resync, mut corrected) = (round.kind == Kind::Resync, 0);
+        for place in command.first..command.first + command.count {
+            let row = round.rows.get_mut(place).expect("a row that is written");
+            corrected += u64::from(row.unreadable.contains(command.piece));
+            row.sent.insert(command.piece);
+            frames.push(row.new.take(command.piece).expect("content to write"));
+        }
+        let count = u64::from(command.count);
+        self.counters.member_written += count;
+        self.counters.corrected += corrected;
+        self.counters.resynced += if is_resync { count } else { 0 };
+        let sector = self.sector(member, self.row_of(strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(self.seat(member), kind::PIECE, waiter, Op::Write { sector, frames, durable });
+    }
+
+    /// Writes a row again that was one of several.
+    pub(in crate::inplace) fn write_again(
+        &mut self,
+        member: Role,
+        command: PieceCommand,
+        frame: Frame,
+        fx: &mut Effects,
+    ) {
+        let slot = self.table.slot_mut(command.slot);
+        slot.round_mut().pending += 1;
+        let sector = self.sector(member, self.row_of(self.table.slot(command.slot).strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(
+            self.seat(member),
+            kind::PIECE,
+            waiter,
+            Op::Write { sector, frames: vec![frame], durable: true },
+        );
+    }
+
+    /// Makes a strip zeros on all members: parities of zeros are zeros.
+    fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
+        self.zero_pieces(number, self.members.writable(), false, fx);
+        self.copy_zeroes(number, fx);
+    }
+
+    /// Makes a strip zeros on members with these roles, or on their replacements.
+    pub(in crate::inplace) fn zero_pieces(
+        &mut self,
+        number: u32,
+        roles: PieceSet,
+        is_copy: bool,
+        fx: &mut Effects,
+    ) {
+        let strip = self.table.slot(number).strip;
+        let rows = self.map.rows_of(strip);
+        let sectors = (rows.end - rows.start) * ROW_SECTORS;
+        let count = u16::try_from(rows.end - rows.start).expect("at most 128");
+        for piece in self.map.order(strip).pieces_of(roles).iter() {
+            let member = self.map.order(strip).members[piece];
+            let place = if is_copy { member.replacement() } else { member };
+            self.table.slot_mut(number).round_mut().pending += 1;
+            let run = Run { piece, first: 0, count };
+            let waiter =
+                self.commands.insert(PieceCommand { is_copy, ..PieceCommand::of(number, run, true) });
+            let sector = self.sector(place, rows.start);
+            let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
+            fx.command(self.seat(place), kind::PIECE, waiter, op);
+        }
+    }
+}
