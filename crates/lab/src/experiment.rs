@@ -65,7 +65,7 @@ use crate::pool;
 use crate::precise::precise_u64;
 use crate::trace::Event;
 use crate::wall::Host;
-use crate::wall::program::Program;
+use crate::wall::program::{Program, missing};
 use anyhow::{Context, Result, bail, ensure};
 use draft::{Cell, Comparison, Draft, Measured};
 use measurement::{Measurement, Value, summarise};
@@ -205,7 +205,15 @@ pub const BY_NAME: &[Experiment] = &[
     zraid7::EXPERIMENT,
     channels::EXPERIMENT,
     by_map::EXPERIMENT,
+    straid::fig1::EXPERIMENT,
+    straid::fig13::EXPERIMENT,
 ];
+
+/// Experiments that count instructions: they need [`VALGRIND`].
+pub const COUNTED: &[Experiment] = &[straid::fig1::EXPERIMENT, straid::fig13::EXPERIMENT];
+
+/// Counts instructions where the machine does not.
+const VALGRIND: Program = Program { name: "valgrind", package: "valgrind" };
 
 /// Names of several experiments: those whose own begin with one.
 pub const GROUPS: &[&str] = &["straid", "biza"];
@@ -313,6 +321,11 @@ pub fn run(
 ) -> Result<Report> {
     ensure!(options.seeds > 0, "--seeds is at least 1");
     ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
+    let is_counted = |experiment: &&Experiment| COUNTED.iter().any(|counted| counted.id == experiment.id);
+    if let Some(counted) = experiments.iter().find(is_counted) {
+        let missing = missing(&[VALGRIND]);
+        ensure!(missing.is_none(), "{} needs {}", counted.id, missing.unwrap_or_default());
+    }
     let plans: Vec<Plan> = experiments.iter().map(Plan::new).collect();
     let conditions = |seed| Conditions { seed, scale: options.scale, trace: options.trace.as_deref(), host };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.

@@ -10,6 +10,7 @@
 pub mod cells;
 mod count;
 mod member;
+pub mod profile;
 mod run;
 
 pub use cells::{Cell, Cells};

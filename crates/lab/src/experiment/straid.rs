@@ -4,9 +4,12 @@
 //! throughputs. Linux md is not modelled: what the paper says against it is not judged here. Processor time is not part of
 //! virtual time.
 
+pub mod counted;
+pub mod fig1;
 pub mod fig10;
 pub mod fig11;
 pub mod fig12;
+pub mod fig13;
 pub mod fig15;
 pub mod fig16;
 pub mod fig17;

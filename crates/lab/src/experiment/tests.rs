@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 42] = [
+const METRICS: [Metric; 44] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -54,6 +54,8 @@ const METRICS: [Metric; 42] = [
     PARITY_BYTES,
     ABSORBED_BYTES,
     biza16::AREA_ZONES,
+    straid::counted::INSTRUCTIONS,
+    straid::counted::LOCKS,
 ];
 
 /// Iterates over all experiments, those on the wall clock as well.
@@ -64,6 +66,7 @@ fn every() -> impl Iterator<Item = &'static Experiment> {
 /// A run whose every value is 1.
 fn made_up_run() -> Vec<Value> {
     let all = METRICS.into_iter().chain(design::METRICS).chain(channels::METRICS);
+    let all = all.chain(straid::fig13::METRICS);
     all.map(|metric| Value { metric, value: 1.0 }).collect()
 }
 
