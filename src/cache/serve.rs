@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use base::time::Nanos;
 use base::units::human_bytes;
 use cache::Options;
+use cache::config::{ACTIVE_ZONES_MIN, active_zones};
 use cache::request::{Namespace, WallMillis};
 use drive::Bell;
 use drive::timing::Profile;
@@ -71,6 +72,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let wanted = engine(options)?;
     let password = options.password_file.as_deref().map(password_in).transpose()?;
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
+    profile.iter().try_for_each(|profile| expect_zones(profile, directory.file.shards))?;
     let hosting = Hosting::new(profile)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
@@ -128,6 +130,23 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     log::info!("stopped; what goes to flash is on the drives");
     announced.finish();
     Ok(Exit::Well)
+}
+
+/// Refuses the profile of a drive that would not do for a cache of so many shards.
+fn expect_zones(profile: &Profile, shards: usize) -> Result<()> {
+    let (name, active) = (profile.name(), active_zones(&profile.geometry()));
+    let needed = ACTIVE_ZONES_MIN * u32::try_from(shards).expect("at most 64 shards");
+    if !profile.has_zones() {
+        return Err(Exit::Usage.error(format!(
+            "--profile {name}: it is a drive without zones; say one that has zones, such as zn540-4tb"
+        )));
+    }
+    if active < needed {
+        return Err(Exit::Usage.error(format!(
+            "--profile {name}: the drive allows {active} active zones; a cache with {shards} shards needs {needed}"
+        )));
+    }
+    Ok(())
 }
 
 /// Listeners of the cache, the last ones those of memcached's protocol, with the namespace of each of these.

@@ -190,3 +190,17 @@ fn a_cache_is_not_taken_for_one_of_other_shards() {
     std::fs::write(&path, written).unwrap();
     assert_clean(&dir);
 }
+
+#[test]
+fn a_profile_has_active_zones_for_all_shards() {
+    let scratch = Scratch::new("cache-shards-profile");
+    let dir = scratch.join("cache");
+    let created = ask(&["cache", "create", text(&dir), "--size", "256MiB", "--shards", "2"]);
+    assert_eq!(created.code(), Some(0), "{created}");
+    refused(&["cache", "serve", text(&dir), "--profile", "conventional-nvme"], 2, "without zones");
+    refused(
+        &["cache", "serve", text(&dir), "--profile", "ns8600g"],
+        2,
+        "8 active zones; a cache with 2 shards needs 10",
+    );
+}
