@@ -13,6 +13,7 @@
 //! needs that it is sending, so that clients with halves of commands cannot lock each other out. While the queue stands,
 //! who holds memory and does not move is cut off.
 
+mod company;
 mod connection;
 mod conversation;
 mod cores;
@@ -34,6 +35,7 @@ use crate::slab::{Key, Slab};
 use base::time::{Instant, Nanos};
 use cache::request::{Cache, Namespace, Reply, WallMillis};
 use cache::spread::Spread;
+use company::Outgoing;
 use connection::Connection;
 use cores::Newcomer;
 use node::Node;
@@ -140,9 +142,9 @@ struct Server<'a> {
     connections: Slab<Connection>,
     clients_seen: u64,
     questions: Slab<Question>,
-    /// Connections that may go on, and those with something to send.
+    /// Connections that may go on.
     ready: Vec<Key>,
-    dirty: Vec<Key>,
+    outgoing: Outgoing,
     shortage: Shortage,
     cache_is_busy: bool,
     next_sweep: Option<Instant>,
@@ -177,7 +179,7 @@ impl<'a> Server<'a> {
             clients_seen: 0,
             questions: Slab::new(),
             ready: Vec::new(),
-            dirty: Vec::new(),
+            outgoing: Outgoing::default(),
             shortage: Shortage::default(),
             cache_is_busy: false,
             next_sweep: None,
@@ -215,7 +217,7 @@ impl<'a> Server<'a> {
 
     /// Time for which the thread may sleep; zero when there is work.
     fn time_to_wait(&mut self) -> Option<Nanos> {
-        let has_work = self.cache_is_busy || !self.ready.is_empty() || !self.dirty.is_empty();
+        let has_work = self.cache_is_busy || !self.ready.is_empty() || !self.outgoing.is_empty();
         if has_work || self.phase_is_over() || !self.cache.may_sleep() || !self.seat.peers.may_sleep() {
             return Some(Nanos(0));
         }
@@ -287,7 +289,10 @@ impl<'a> Server<'a> {
                 if let Some(connection) = self.connections.at(key) {
                     let submissions = self.front.submissions();
                     connection.session.on_outcome(delivery, &mut self.front, &mut self.cache);
-                    self.cache_is_busy |= self.front.submissions() != submissions;
+                    if self.front.submissions() != submissions {
+                        connection.company.note_asked(self.cache.turns());
+                        self.cache_is_busy = true;
+                    }
                     self.mark_ready(key);
                     self.mark_dirty(key);
                 }

@@ -5,11 +5,14 @@
 //!             +------------- one mailbox of replies per caller -----------> Caller, in a front
 //! ```
 //! Whatever a loop has to say in one turn crosses at once, by moving. A mailbox rings only for a reader that has said that it sleeps.
+//!
+//! A caller knows which of its asks a turn of the owner has seen: what is not answered then takes the owner longer than a turn.
 
 use crate::mailbox::Mailbox;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The way back to a caller.
 #[derive(Debug)]
@@ -17,6 +20,9 @@ struct Line<R> {
     mailbox: Arc<Mailbox<R>>,
     /// Replies of this turn.
     outgoing: Vec<R>,
+    /// Asks of the caller that were ever taken, and how many of them a turn has seen.
+    taken: u64,
+    seen: Arc<AtomicU64>,
 }
 
 /// The owner's side.
@@ -34,6 +40,9 @@ pub(crate) struct Caller<A, R> {
     replies: Arc<Mailbox<R>>,
     /// Asked since the last turn.
     outgoing: Vec<(usize, A)>,
+    /// Ever asked, and how many of these a turn of the owner has seen.
+    asked: u64,
+    seen: Arc<AtomicU64>,
 }
 
 /// Both sides.
@@ -49,8 +58,9 @@ pub(crate) fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
     for number in 0..callers_count {
         let mailbox = Arc::new(Mailbox::new()?);
         let (asks, replies) = (Arc::clone(&asks), Arc::clone(&mailbox));
-        lines.push(Line { mailbox, outgoing: Vec::new() });
-        callers.push(Caller { number, asks, replies, outgoing: Vec::new() });
+        let seen = Arc::new(AtomicU64::new(0));
+        lines.push(Line { mailbox, outgoing: Vec::new(), taken: 0, seen: Arc::clone(&seen) });
+        callers.push(Caller { number, asks, replies, outgoing: Vec::new(), asked: 0, seen });
     }
     Ok((Exchange { asks, lines }, callers))
 }
@@ -62,8 +72,9 @@ impl<A, R> Exchange<A, R> {
     }
 
     /// Takes what was asked, with the numbers of the callers.
-    pub(crate) fn collect(&self, into: &mut Vec<(usize, A)>) {
+    pub(crate) fn collect(&mut self, into: &mut Vec<(usize, A)>) {
         self.asks.collect(into);
+        into.iter().for_each(|(caller, _)| self.lines[*caller].taken += 1);
     }
 
     /// A reply, which leaves with [`Exchange::send`].
@@ -71,10 +82,17 @@ impl<A, R> Exchange<A, R> {
         self.lines[caller].outgoing.push(reply);
     }
 
-    /// Sends the replies of this turn.
+    /// Sends the replies of this turn, which has seen all asks that were taken.
     pub(crate) fn send(&mut self) {
-        for line in self.lines.iter_mut().filter(|line| !line.outgoing.is_empty()) {
-            line.mailbox.post(&mut line.outgoing);
+        for line in &mut self.lines {
+            let is_news = line.seen.load(Ordering::Relaxed) != line.taken;
+            // Whoever is woken by a reply knows that already.
+            line.seen.store(line.taken, Ordering::Release);
+            match line.outgoing.is_empty() {
+                false => line.mailbox.post(&mut line.outgoing),
+                true if is_news => line.mailbox.nudge(),
+                true => {}
+            }
         }
     }
 
@@ -104,6 +122,22 @@ impl<A, R> Caller<A, R> {
     /// Asks something, with the end of the turn.
     pub(crate) fn ask(&mut self, ask: A) {
         self.outgoing.push((self.number, ask));
+        self.asked += 1;
+    }
+
+    /// True when something was asked since the last turn.
+    pub(crate) fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Count of what was ever asked.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// How many of these a turn of the owner has seen.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
     }
 
     /// Ends the turn: sends what was asked, and takes the replies that have come.

@@ -47,6 +47,13 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Wakes the reader, if it sleeps: something beside letters has changed.
+    pub(crate) fn nudge(&self) {
+        if std::mem::take(&mut self.tray().reader_sleeps) {
+            self.ring();
+        }
+    }
+
     /// Takes all letters there are into `into`, which is empty.
     pub(crate) fn collect(&self, into: &mut Vec<T>) {
         assert!(into.is_empty());

@@ -7,6 +7,7 @@
 //! The input begins small, grows when receives fill it, and shrinks when they do not. Beyond [`INPUT_BYTES`] it grows only for a
 //! command that is longer, in step with what has arrived.
 
+use super::company::Company;
 use super::conversation::Conversation;
 use crate::core_loop::watch::Watch;
 use crate::resp::front::Front;
@@ -52,6 +53,7 @@ pub(super) struct Connection {
     pub(super) pause: Pause,
     pub(super) is_ready: bool,
     pub(super) is_dirty: bool,
+    pub(super) company: Company,
     pub(super) is_waiting: bool,
     /// Other loops are asked for what its command needs to know.
     pub(super) awaits_survey: bool,
@@ -81,6 +83,7 @@ impl Connection {
             pause: Pause::Bytes,
             is_ready: false,
             is_dirty: false,
+            company: Company::default(),
             is_waiting: false,
             awaits_survey: false,
             held: 0,

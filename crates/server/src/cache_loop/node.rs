@@ -155,6 +155,16 @@ impl Node<'_> {
         self.hub.as_ref().is_none_or(Hub::may_sleep) && self.routes.may_sleep()
     }
 
+    /// The number of the turn in which leaves what is asked now.
+    pub(super) fn turns(&self) -> u64 {
+        self.routes.turns()
+    }
+
+    /// True when other loops have seen, in turns of theirs, what was asked until a turn: what is not answered takes them longer.
+    pub(super) fn is_seen(&self, turn: u64) -> bool {
+        self.routes.is_seen(turn)
+    }
+
     /// Says to others that they are asked nothing more, when they have answered all; own shards stop when all others have said
     /// that. True when they begin to.
     fn leave(&mut self, now: Instant) -> bool {

@@ -223,7 +223,7 @@ impl Server<'_> {
             && !connection.is_dirty
         {
             connection.is_dirty = true;
-            self.dirty.push(key);
+            self.outgoing.push(key);
         }
     }
 
@@ -254,8 +254,12 @@ impl Server<'_> {
         };
         self.front.survey = None;
         self.pass_notices();
-        self.cache_is_busy |= self.front.submissions() != submissions;
+        let has_asked = self.front.submissions() != submissions;
+        self.cache_is_busy |= has_asked;
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        if has_asked {
+            connection.company.note_asked(self.cache.turns());
+        }
         connection.pause = pause;
         if !connection.session.is_mid_command() {
             self.shortage.give_way(key);
@@ -377,9 +381,14 @@ impl Server<'_> {
 
     /// Sends what is queued, all of a client in one call, and lets go of those who are finished.
     pub(super) fn send_answers(&mut self) -> io::Result<()> {
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = self.outgoing.take();
         for key in dirty.drain(..) {
             let Some(connection) = self.connections.at(key) else { continue };
+            let has_more = self.phase == Phase::Serving && !connection.session.is_at_rest();
+            if connection.company.waits(has_more, |turn| self.cache.is_seen(turn)) {
+                self.outgoing.hold(key);
+                continue;
+            }
             connection.is_dirty = false;
             if let Some(transfer) = connection.begin_send(self.front.now) {
                 connection.count_memory(&mut self.front);
@@ -388,7 +397,7 @@ impl Server<'_> {
                 self.end(key, "it has said goodbye");
             }
         }
-        self.dirty = dirty;
+        self.outgoing.give_back(dirty);
         Ok(())
     }
 

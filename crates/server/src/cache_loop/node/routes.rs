@@ -11,6 +11,7 @@ use crate::exchange::Caller;
 use crate::slab::Slab;
 use cache::request::{Namespace, Op, Outcome, Reply, Request, RequestId, Told, Walk};
 use cache::spread::Spread;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -53,11 +54,33 @@ pub(super) enum Part {
     Missing,
 }
 
+/// The way to an owner of shards.
+struct Way {
+    caller: Caller<Ask, Reply>,
+    /// Turns in which something was asked that no turn of the owner has seen, and the count of all that was asked by then.
+    unseen: VecDeque<(u64, u64)>,
+}
+
+impl Way {
+    fn turn(&mut self, turn: u64, replies: &mut Vec<Reply>) {
+        if self.caller.has_outgoing() {
+            self.unseen.push_back((turn, self.caller.asked()));
+        }
+        self.caller.turn(replies);
+        let seen = self.caller.seen();
+        while self.unseen.front().is_some_and(|(_, asked)| *asked <= seen) {
+            self.unseen.pop_front();
+        }
+    }
+}
+
 /// See the module.
 pub(super) struct Routes {
     spread: Spread,
     /// Ways to the owners of shards; none to the own loop.
-    lines: Vec<Option<Caller<Ask, Reply>>>,
+    lines: Vec<Option<Way>>,
+    /// Turns until now.
+    turns: u64,
     parted: Slab<Parted>,
     /// Requests, and parts of them, that are not answered.
     under_way: usize,
@@ -68,17 +91,27 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn new(spread: Spread, lines: Vec<Option<Caller<Ask, Reply>>>) -> Routes {
-        Routes { spread, lines, parted: Slab::new(), under_way: 0, has_left: false, came: Vec::new() }
+        let way = |caller: Caller<Ask, Reply>| Way { caller, unseen: VecDeque::new() };
+        let lines = lines.into_iter().map(|caller| caller.map(way)).collect();
+        Routes {
+            spread,
+            lines,
+            turns: 0,
+            parted: Slab::new(),
+            under_way: 0,
+            has_left: false,
+            came: Vec::new(),
+        }
     }
 
     /// Descriptors that become readable when replies have come for a thread that sleeps.
     pub(super) fn bells(&self) -> impl Iterator<Item = io::Result<OwnedFd>> {
-        self.lines.iter().flatten().map(Caller::bell)
+        self.lines.iter().flatten().map(|way| way.caller.bell())
     }
 
     /// What makes the first loop look around, for any other one.
     pub(super) fn waker(&self) -> impl Fn() + use<> {
-        let first = self.lines.first().and_then(Option::as_ref).map(Caller::waker);
+        let first = self.lines.first().and_then(Option::as_ref).map(|way| way.caller.waker());
         move || first.iter().for_each(|wake| wake())
     }
 
@@ -96,7 +129,7 @@ impl Routes {
 
     /// Says something to the owner of shards, with the end of the turn.
     pub(super) fn ask(&mut self, owner: usize, ask: Ask) {
-        self.lines[owner].as_mut().expect("nobody asks itself").ask(ask);
+        self.lines[owner].as_mut().expect("nobody asks itself").caller.ask(ask);
     }
 
     /// Decides where a request goes.
@@ -151,10 +184,22 @@ impl Routes {
 
     /// Sends what was asked of other loops, and takes what they have answered.
     pub(super) fn turn(&mut self, replies: &mut Vec<Reply>) {
-        for line in self.lines.iter_mut().flatten() {
-            line.turn(&mut self.came);
+        for way in self.lines.iter_mut().flatten() {
+            way.turn(self.turns, &mut self.came);
             replies.append(&mut self.came);
         }
+        self.turns += 1;
+    }
+
+    /// Turns until now: the number of the one in which leaves what is asked now.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// True when turns of the owners have seen what was asked until a turn: what is not answered takes them longer.
+    pub(super) fn is_seen(&self, turn: u64) -> bool {
+        let is_seen = |way: &Way| way.unseen.front().is_none_or(|(unseen, _)| *unseen > turn);
+        self.lines.iter().flatten().all(is_seen)
     }
 
     /// A reply has come.
@@ -200,7 +245,7 @@ impl Routes {
     pub(super) fn leave(&mut self) {
         if self.under_way == 0 && !self.has_left {
             self.has_left = true;
-            self.lines.iter_mut().flatten().for_each(|line| line.ask(Ask::Leave));
+            self.lines.iter_mut().flatten().for_each(|way| way.caller.ask(Ask::Leave));
         }
     }
 
@@ -210,7 +255,7 @@ impl Routes {
 
     /// True when nothing is to be sent or taken; whoever replies from now on rings.
     pub(super) fn may_sleep(&self) -> bool {
-        self.lines.iter().flatten().all(Caller::may_sleep)
+        self.lines.iter().flatten().all(|way| way.caller.may_sleep())
     }
 }
 

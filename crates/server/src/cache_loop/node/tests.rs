@@ -260,3 +260,23 @@ fn shards_stop_when_nobody_asks_any_more() {
     assert_eq!(value(&replies[2], 1), None);
     assert!(nodes.iter().all(Node::has_stopped));
 }
+
+#[test]
+fn a_loop_knows_what_others_have_seen_whether_they_answered_or_not() {
+    let mut operator = Nobody;
+    let mut nodes = nodes(&mut operator, 1, 2);
+    let [owner, other] = &mut nodes[..] else { panic!("two were asked for") };
+    let turn = other.turns();
+    assert!(other.is_seen(turn), "nothing was asked");
+    read(other, 0, b"k");
+    other.turn(NOW, WALL, &mut Vec::new());
+    assert!(!other.is_seen(turn));
+    read(other, 1, b"k");
+    let next = other.turns();
+    owner.turn(NOW, WALL, &mut Vec::new());
+    other.turn(NOW, WALL, &mut Vec::new());
+    assert!(other.is_seen(turn) && !other.is_seen(next), "{turn} {next}");
+    owner.turn(NOW, WALL, &mut Vec::new());
+    other.turn(NOW, WALL, &mut Vec::new());
+    assert!(other.is_seen(next));
+}
