@@ -2,6 +2,7 @@
 
 use super::directory::CacheDirectory;
 use super::offline::Offline;
+use super::shards::failed;
 use crate::cli::Query;
 use crate::exit::Exit;
 use anyhow::Result;
@@ -12,11 +13,9 @@ use serde_json::json;
 /// Verifies a cache.
 pub fn run(options: &Query) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
-    let dir = options.dir.display();
     let mut findings = Findings::default();
     for (number, mut set) in Offline::sets(&directory)?.into_iter().enumerate() {
-        let found = cache::check(&mut set, Instant(0))
-            .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+        let found = cache::check(&mut set, Instant(0)).map_err(|error| failed(&directory, &error))?;
         add(&mut findings, found, (number, directory.file.shards));
     }
     let missed = findings.absent.iter().filter(|place| !directory.file.drive[**place].is_free());

@@ -4,7 +4,7 @@
 use super::directory::{CacheDirectory, CacheDrive};
 use super::memory;
 use super::options::{CacheCreate, CacheShape};
-use super::volumes::sets;
+use super::volumes::{bells, sets};
 use crate::exit::Exit;
 use crate::force::Force;
 use crate::leftover;
@@ -16,7 +16,6 @@ use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::CacheConfig;
 use cache::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones};
 use cache::spread::{SHARDS_MAX, identity_of};
-use drive::Bell;
 use drive::any::AnyDrive;
 use drive::emulated::CreateOptions;
 use drive::slices::geometry_of;
@@ -263,9 +262,7 @@ fn make(dir: &Path, plan: &Plan, drives: Vec<CacheDrive>, made: &mut Vec<PathBuf
     let uuid = Uuid::new_v4();
     // Random, and told to nobody: strangers who choose keys do not know where they fall.
     let secret = *Uuid::new_v4().as_bytes();
-    let bells = (0..plan.shards).map(|_| Bell::new()).collect::<std::io::Result<Vec<_>>>();
-    let sets = sets(devices, &bells.context("event descriptors of the shards")?);
-    for (number, mut set) in sets.into_iter().enumerate() {
+    for (number, mut set) in sets(devices, &bells(plan.shards)?).into_iter().enumerate() {
         let identities = drives.iter().map(|drive| *drive.uuid.as_bytes()).collect();
         let cache = identity_of(*uuid.as_bytes(), number, plan.shards);
         let config = CacheConfig { cache, secret, drives: identities };

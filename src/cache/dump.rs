@@ -7,6 +7,7 @@ use super::host::host;
 use super::offline::Offline;
 use super::options::CacheDump;
 use super::serve::wall;
+use super::shards::failed;
 use crate::exit::Exit;
 use crate::replace::ask_at_until_done;
 use anyhow::{Context, Result};
@@ -35,11 +36,10 @@ pub fn run(options: &CacheDump) -> Result<Exit> {
                 result = printer.print(&told);
             }
         };
-        let dir = options.dir.display();
         for (number, mut set) in sets.into_iter().enumerate() {
             let host = host(&directory, number, Invalidate::Media)?;
             cache::list(&mut set, Instant(0), (wall(), &host), &mut tell)
-                .map_err(|error| Exit::Failed.error(format!("{dir}: {error}")))?;
+                .map_err(|error| failed(&directory, &error))?;
         }
         result?;
     }

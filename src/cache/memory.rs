@@ -39,8 +39,12 @@ pub fn for_engine(bytes: u64) -> String {
 /// # Errors
 /// When it does not: with the memory that would do, and the mean size of objects that would.
 pub fn check(options: &Options, flash_of_one: u64, shards: usize) -> Result<()> {
-    let judged = part_of(*options, shards).check_memory(flash_of_one);
-    judged.map_err(|short| Exit::Usage.error(in_words(&of_all(short, shards))))
+    judge(options, flash_of_one, shards).map_err(|short| Exit::Usage.error(in_words(&short)))
+}
+
+/// What all shards are short of.
+fn judge(options: &Options, flash_of_one: u64, shards: usize) -> Result<(), MemoryShort> {
+    part_of(*options, shards).check_memory(flash_of_one).map_err(|short| of_all(short, shards))
 }
 
 /// What a shard is short of, for all of them.
@@ -68,6 +72,6 @@ fn in_words(short: &MemoryShort) -> String {
 pub fn beyond_default(flash_bytes: u64, shards: usize) -> Option<String> {
     let memory = parse_bytes(DEFAULT).expect("a size");
     let options = Options { memory_bytes: of_engine(memory), ..Options::default() };
-    let judged = part_of(options, shards).check_memory(flash_bytes / shards as u64);
-    judged.err().map(|short| for_engine(of_all(short, shards).needed))
+    let judged = judge(&options, flash_bytes / shards as u64, shards);
+    judged.err().map(|short| for_engine(short.needed))
 }

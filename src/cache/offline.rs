@@ -5,9 +5,9 @@ use super::drives;
 use super::host::host;
 use super::serve::wall;
 use super::shards::{expect_shards, failed};
-use super::volumes::Volumes;
+use super::volumes::{Volumes, bells};
 use crate::replace::Attempt;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use base::time::Instant;
 use cache::config::Invalidate;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
@@ -26,11 +26,6 @@ pub struct Offline {
     now: Instant,
 }
 
-fn bells(directory: &CacheDirectory) -> Result<Vec<Bell>> {
-    let bells = (0..directory.file.shards).map(|_| Bell::new()).collect::<std::io::Result<_>>();
-    bells.context("event descriptors of the shards")
-}
-
 impl Offline {
     /// Drives of all shards of a cache that nobody serves.
     ///
@@ -38,7 +33,7 @@ impl Offline {
     /// When it is served meanwhile, or cannot be found.
     pub fn sets(directory: &CacheDirectory) -> Result<Vec<DriveSet>> {
         let open = drives::open(directory, None)?;
-        Ok(expect_shards(directory, open.devices, &bells(directory)?, Instant(0))?.0)
+        Ok(expect_shards(directory, open.devices, &bells(directory.file.shards)?, Instant(0))?.0)
     }
 
     /// Mounts a cache that nobody serves.
@@ -56,7 +51,7 @@ impl Offline {
     pub fn mount_without(directory: &CacheDirectory, place: Option<usize>) -> Result<Offline> {
         let mut open = drives::open(directory, None)?;
         place.into_iter().for_each(|place| open.devices[place] = None);
-        let (wholes, bells) = (open.geometries(), bells(directory)?);
+        let (wholes, bells) = (open.geometries(), bells(directory.file.shards)?);
         let (sets, _) = expect_shards(directory, open.devices, &bells, Instant(0))?;
         let mut volumes = Vec::new();
         for (number, set) in sets.into_iter().enumerate() {

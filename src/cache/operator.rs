@@ -23,12 +23,12 @@ use serde_json::Value;
 use server::cache_loop;
 use server::resp::front::CacheFacts;
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 use zone::device::Geometry;
 
 /// What is said where memory that held entries is gone.
 const LOST: &str = "everything that was stored is forgotten: the machine was started since (--invalidate process), or the file \
                     `invalidations` is gone";
+
 /// See the module.
 pub struct Operator {
     /// The shards, with the bells of those who own them.
@@ -113,7 +113,7 @@ impl Operator {
             None => &self.shards[..],
             Some(shard) => std::slice::from_ref(self.shards.get(shard)?),
         };
-        let mut guards: Vec<MutexGuard<'_, Tended>> = meant.iter().map(Shared::lock).collect();
+        let mut guards = Shared::lock_all(meant);
         if guards.iter().all(|tended| tended.errands.is_done(line)) {
             let said: Vec<Value> =
                 guards.iter_mut().filter_map(|tended| tended.errands.take_done(line)).collect();
@@ -129,7 +129,7 @@ impl Operator {
 
     /// Answers a question about a drive.
     fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
-        let mut guards: Vec<MutexGuard<'_, Tended>> = self.shards.iter().map(Shared::lock).collect();
+        let mut guards = Shared::lock_all(&self.shards);
         let parts = guards.iter_mut().map(|tended| &mut tended.volume).collect();
         let volumes = &mut Volumes::new(parts, &self.bells, &mut self.wholes);
         let acted = act(line, &mut self.directory, volumes, &self.hosting);
@@ -205,7 +205,7 @@ impl cache_loop::Operator for Operator {
     fn tend(&mut self, now: Instant) {
         self.clocks.check(now);
         if let Some(attended) = self.attended.as_mut().filter(|attended| attended.due() <= now) {
-            let mut guards: Vec<MutexGuard<'_, Tended>> = self.shards.iter().map(Shared::lock).collect();
+            let mut guards = Shared::lock_all(&self.shards);
             guards.iter_mut().for_each(|tended| tended.attend());
             attended.see(now, guards.iter().all(|tended| tended.volume.has_forgotten()));
         }

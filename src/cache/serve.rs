@@ -8,6 +8,7 @@ use super::namespaces;
 use super::operator::Operator;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
 use super::shards::{self, ServedShard, expect_shards, part_of};
+use super::volumes::bells;
 use crate::drive_clocks::{self, DriveClocks};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
@@ -78,11 +79,9 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (shards, wholes) = (directory.file.shards, drives.geometries());
     let slices = drives.slices(shards);
-    let owners: Vec<Bell> = (0..cache_loop::owners(shards, options.cores))
-        .map(|_| Bell::new())
-        .collect::<std::io::Result<_>>()
-        .context("event descriptors of the shards")?;
-    let bells: Vec<Bell> = owners.iter().cycle().take(shards).cloned().collect();
+    let owners = bells(cache_loop::owners(shards, options.cores))?;
+    let bell_of = |shard| owners[cache_loop::owner_of(shard, owners.len())].clone();
+    let bells: Vec<Bell> = (0..shards).map(bell_of).collect();
     let (sets, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
     memory::check(&wanted, drives::flash_bytes(&slices)?, shards)?;
     namespaces::check(&wanted.shares, &slices)?;

@@ -46,6 +46,11 @@ impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, Tended> {
         self.0.lock().expect("no thread panics while it has a shard")
     }
+
+    /// Several shards, in their order.
+    pub fn lock_all(shards: &[Shared]) -> Vec<MutexGuard<'_, Tended>> {
+        shards.iter().map(Shared::lock).collect()
+    }
 }
 
 /// A shard as its loop has it.

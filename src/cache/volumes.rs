@@ -1,11 +1,21 @@
 //! The shards of a cache together, as an operator acts on them. A shard has a slice of each drive.
 
+use anyhow::{Context, Result};
 use cache::CacheVolume;
 use cache::shard::BayRefusal;
 use drive::Bell;
 use drive::slices::{cut, geometry_of};
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
+
+/// So many bells, which nobody listens to yet.
+///
+/// # Errors
+/// When the system has no descriptors left.
+pub fn bells(count: usize) -> Result<Vec<Bell>> {
+    let bells = (0..count).map(|_| Bell::new()).collect::<std::io::Result<_>>();
+    bells.context("event descriptors of the shards")
+}
 
 /// Drives of each shard, one shard for each bell: each drive is cut into slices, where there are several.
 pub fn sets(drives: Vec<Option<Box<dyn ZonedDevice>>>, bells: &[Bell]) -> Vec<DriveSet> {

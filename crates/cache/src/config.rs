@@ -26,6 +26,9 @@ pub struct CacheConfig {
     pub drives: Vec<[u8; 16]>,
 }
 
+/// Bytes of a hash that the gate remembers.
+const HASH_BYTES: u64 = 4;
+
 /// When a store is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledge {
@@ -37,9 +40,6 @@ pub enum Acknowledge {
 }
 
 /// Names on command lines.
-/// Bytes of a hash that the gate remembers.
-const HASH_BYTES: u64 = 4;
-
 const NAMES: [(&str, Acknowledge); 2] = [("memory", Acknowledge::Memory), ("media", Acknowledge::Media)];
 
 impl FromStr for Acknowledge {

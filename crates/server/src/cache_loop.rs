@@ -57,7 +57,7 @@ const SWEEP_EVERY: Nanos = Nanos(250_000_000);
 pub struct ServedCache<'c> {
     /// What looks after all of it.
     pub operator: &'c mut dyn Operator,
-    /// Its shards. They go to the first loops in turn, as many as [`owners`] says.
+    /// Its shards. They go to the loops that [`owner_of`] says.
     pub shards: Vec<Box<dyn Shard>>,
     /// Which of them has a key.
     pub spread: Spread,
@@ -69,6 +69,12 @@ pub struct ServedCache<'c> {
 #[must_use]
 pub fn owners(shards: usize, cores: usize) -> usize {
     shards.min(cores)
+}
+
+/// The loop that has a shard, of so many that have shards.
+#[must_use]
+pub fn owner_of(shard: usize, owners: usize) -> usize {
+    shard % owners
 }
 
 /// Loops that have clients: all when each has shards; else the others, for an owner with an equal share of the clients, too, would be the

@@ -7,7 +7,7 @@
 
 use super::node::{self, Node};
 use super::peers::Peers;
-use super::{CacheServerConfig, Seat, ServedCache, Server, fronts, owners, wall};
+use super::{CacheServerConfig, Seat, ServedCache, Server, fronts, owner_of, owners, wall};
 use crate::colleagues::{Arrivals, Colleague, Role, hire, join};
 use crate::core_loop::{RunError, Service};
 use crate::resp::front::Front;
@@ -72,7 +72,7 @@ fn equip<'c>(
     let mut owned: Vec<Vec<_>> = (0..owners(shards.len(), loops)).map(|_| Vec::new()).collect();
     let owners = owned.len();
     for (number, shard) in shards.into_iter().enumerate() {
-        owned[number % owners].push(shard);
+        owned[owner_of(number, owners)].push(shard);
     }
     let nodes = node::build(operator, spread, owned, loops)?;
     let fronts = fronts_of(config, service, without_clients);

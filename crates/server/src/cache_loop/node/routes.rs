@@ -119,7 +119,7 @@ impl Routes {
     #[inline]
     pub(super) fn owner_of(&self, shard: usize) -> (usize, usize) {
         let owners = self.lines.len();
-        (shard % owners, shard / owners)
+        (super::super::owner_of(shard, owners), shard / owners)
     }
 
     #[inline]
