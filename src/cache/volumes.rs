@@ -1,5 +1,6 @@
 //! The shards of a cache together, as an operator acts on them. A shard has a slice of each drive.
 
+use super::memory;
 use anyhow::{Context, Result};
 use cache::CacheVolume;
 use cache::shard::BayRefusal;
@@ -95,7 +96,11 @@ impl<'a> Volumes<'a> {
     /// When it may not.
     pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
         let slice = self.slice(geometry);
-        self.parts.iter().try_for_each(|part| part.may_grow(&slice))
+        let of_all = |refusal| match refusal {
+            BayRefusal::Memory(short) => BayRefusal::Memory(memory::of_all(short, self.parts.len())),
+            other => other,
+        };
+        self.parts.iter().try_for_each(|part| part.may_grow(&slice)).map_err(of_all)
     }
 
     /// Makes a place for one drive more, and returns it.

@@ -204,3 +204,17 @@ fn a_profile_has_active_zones_for_all_shards() {
         "8 active zones; a cache with 2 shards needs 10",
     );
 }
+
+#[test]
+fn memory_that_a_drive_more_needs_is_that_of_all_shards() {
+    let scratch = Scratch::new("cache-shards-no-room");
+    let dir = scratch.join("cache");
+    let up = ["up", "--dir", text(&dir), "--size", "1GiB", "--object-mean", "204", "--cores", "2"];
+    let server = CacheServer::start(&dir, &up);
+    let refused = ask(&["cache", "drive", "add", text(&dir)]);
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    let needed = refused.stderr.split("needs --memory ").nth(1).and_then(|rest| rest.split("MiB").next());
+    let needed: u64 = needed.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{refused}"));
+    assert!(needed > 64, "more than it has: {refused}");
+    server.stop();
+}
