@@ -8,6 +8,7 @@ use array::inplace::members::role;
 use array::inplace::recovery::AddRefused;
 use array::inplace::returning::{ReturnRefused, Returning};
 use array::inplace::spares::Spare;
+use block::device::BlockDevice;
 use block::md::create::Blank;
 use block::md::join::join;
 use block::md::member::Member;
@@ -74,7 +75,7 @@ impl ServedMd {
     fn take_in(&mut self, wanted: &Wanted<'_>) -> Result<Role> {
         let role = self.volume.engine.role_for(wanted.role).map_err(refused)?;
         let (superblock, drive) = self.empty_drive(wanted.path, wanted.uuid)?;
-        self.volume.add_member(role, superblock, Box::new(drive)).map_err(refused)?;
+        self.volume.add_member(role, superblock, Box::new(drive) as Box<dyn BlockDevice>).map_err(refused)?;
         self.paths[role.index()] = Some(wanted.path.to_owned());
         self.watch.note_added(role);
         Ok(role)
@@ -119,7 +120,7 @@ impl ServedMd {
         let superblock =
             spare(member, &found, engine.bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
         let drive = self.drive_of(device, path)?;
-        self.volume.spares.push(Spare { name: path.to_owned(), superblock, device: Box::new(drive) });
+        self.volume.spares.push(Spare { name: path.to_owned(), superblock, device: (Box::new(drive) as Box<dyn BlockDevice>).into() });
         log::info!("{path} is a spare");
         Ok("{}".to_owned())
     }
@@ -164,7 +165,7 @@ impl ServedMd {
         let events = found.events();
         let bad_blocks = found.bad_blocks.map_err(|why| Exit::Failed.error(why))?;
         let back = Returning { superblock, events, bad_blocks };
-        let back = self.volume.return_member(role, back, Box::new(drive));
+        let back = self.volume.return_member(role, back, Box::new(drive) as Box<dyn BlockDevice>);
         back.map_err(|why| match why {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),

@@ -220,7 +220,7 @@ fn open_volume(
         }
         let Some(role) = role else {
             let superblock = place.map(|place| spares[place].1.clone()).context("a spare")?;
-            waiting.push(Spare { name: member.name.clone(), superblock, device: Box::new(drive) });
+            waiting.push(Spare { name: member.name.clone(), superblock, device: (Box::new(drive) as Box<dyn BlockDevice>).into() });
             continue;
         };
         volatile.insert(role, drive.geometry().volatile_cache);

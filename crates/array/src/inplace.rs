@@ -11,7 +11,7 @@
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips, [`locate`] tells which piece a scrub found wrong, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
 //! [`journal`] has data and parities before members do. [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`replacing`] has devices that are to replace a member which works, [`policy`] says which of bitmap and logs there
-//! is, and changes that. [`volume`] couples an engine with its devices.
+//! is, and changes that. [`shards`] are several engines of one array, one a core. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -53,6 +53,7 @@ pub mod rows;
 pub mod runs;
 pub mod scribe;
 pub mod scrub;
+pub mod shards;
 pub mod spares;
 pub mod start;
 pub mod status;
@@ -87,6 +88,7 @@ use replay::Replay;
 use requests::Requests;
 use scribe::Scribe;
 use scrub::Scrub;
+use shards::Place;
 use stock::Stock;
 use sweep::Sweeps;
 use sync::Sync;
@@ -153,6 +155,7 @@ pub struct InPlace {
     scrub: Scrub,
     counters: Counters,
     is_stopping: bool,
+    place: Place,
 }
 
 impl InPlace {
@@ -188,6 +191,11 @@ impl InPlace {
                 moves = true;
             }
             moves |= self.fill_table();
+            if self.is_shard() {
+                moves |= self.advance_shard(now) | self.advance_window(now);
+                continue;
+            }
+            moves |= self.advance_control(fx);
             moves |= self.advance_logs(fx);
             moves |= self.advance_journal(fx);
             moves |= self.advance_scribe(now, fx);
@@ -233,6 +241,7 @@ impl InPlace {
             && self.are_logs_resting()
             && self.is_journal_resting()
             && !self.is_changing()
+            && !self.shares_strips()
     }
 
     /// True when a stop is through: what could be made clean is marked so.
@@ -247,6 +256,9 @@ impl InPlace {
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
+        if let Place::Shard(shard) = &self.place {
+            return [shard.deadline(&self.report()), self.window.deadline()].into_iter().flatten().min();
+        }
         let due = self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min();
         [due, self.window.deadline()].into_iter().flatten().min()
     }
@@ -284,8 +296,11 @@ impl InPlace {
         assert!(self.table.len() <= table::SLOTS_MAX);
         let marked =
             self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(|round| round.is_marked()));
-        assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
-        for slot in self.table.iter() {
+        if matches!(self.place, Place::Alone) {
+            assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
+        }
+        self.check_shards();
+        for slot in self.table.iter().filter(|_| !self.is_shard()) {
             let Some(round) = &slot.round else { continue };
             if round.is_marked() && round.phase() == table::Phase::Writing && round.pending > 0 {
                 assert!(self.scribe.is_ready() || self.members.is_broken(), "data without a dirty mark");

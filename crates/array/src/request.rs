@@ -105,6 +105,12 @@ pub trait Volume {
     fn has_ended(&self) -> bool {
         false
     }
+
+    /// Asked before the thread sleeps: false when something has come that another turn would take. From a true answer on, whatever comes
+    /// makes a descriptor readable that the thread waits for.
+    fn may_sleep(&mut self) -> bool {
+        true
+    }
 }
 
 /// A volume with an operator: it is served with a control socket.

@@ -16,7 +16,7 @@
 //! Stopping: listeners close, requests that have arrived are finished, the volume is flushed.
 //!
 //! With more than one core there is one such loop per thread (`cores`), and those that do not have
-//! the volume reach it over a `bridge`.
+//! the volume reach it over a `bridge`. A volume of several shards has one in each loop (`shards`), and each loop ways to all (`node`).
 
 mod backend;
 mod bridge;
@@ -31,7 +31,9 @@ mod host_disk;
 mod host_disks;
 mod inbox;
 mod outbox;
+mod node;
 pub(crate) mod question;
+mod shards;
 mod stopping;
 mod traffic;
 pub(crate) mod watch;
@@ -66,6 +68,8 @@ use std::os::fd::OwnedFd;
 use stopping::Phase;
 use thiserror::Error;
 use write_gate::{Gated, MERGES_ACTIVE_MAX};
+
+pub use shards::{ServedShard, run_shards};
 
 /// Turns of the volume within one turn of the loop, so that a volume with a lot to do does not
 /// keep its clients waiting.

@@ -6,6 +6,8 @@
 //! ```
 //! Whatever a loop has to say in one turn crosses at once, by moving. A mailbox rings only for a reader that has said that it sleeps.
 //!
+//! Whoever serves a volume of several shards carries their messages over such lines, too.
+//!
 //! A caller knows which of its asks a turn of the owner has seen: what is not answered then takes the owner longer than a turn.
 
 use crate::mailbox::Mailbox;
@@ -27,14 +29,14 @@ struct Line<R> {
 
 /// The owner's side.
 #[derive(Debug)]
-pub(crate) struct Exchange<A, R> {
+pub struct Exchange<A, R> {
     asks: Arc<Mailbox<(usize, A)>>,
     lines: Vec<Line<R>>,
 }
 
 /// A front's side.
 #[derive(Debug)]
-pub(crate) struct Caller<A, R> {
+pub struct Caller<A, R> {
     number: usize,
     asks: Arc<Mailbox<(usize, A)>>,
     replies: Arc<Mailbox<R>>,
@@ -52,7 +54,7 @@ type Sides<A, R> = (Exchange<A, R>, Vec<Caller<A, R>>);
 ///
 /// # Errors
 /// When the system has no descriptors left.
-pub(crate) fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
+pub fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
     let asks: Arc<Mailbox<(usize, A)>> = Arc::new(Mailbox::new()?);
     let (mut lines, mut callers) = (Vec::new(), Vec::new());
     for number in 0..callers_count {
@@ -67,23 +69,23 @@ pub(crate) fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
 
 impl<A, R> Exchange<A, R> {
     /// Becomes readable when callers ask something of a thread that sleeps.
-    pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
+    pub fn bell(&self) -> io::Result<OwnedFd> {
         self.asks.bell()
     }
 
     /// Takes what was asked, with the numbers of the callers.
-    pub(crate) fn collect(&mut self, into: &mut Vec<(usize, A)>) {
+    pub fn collect(&mut self, into: &mut Vec<(usize, A)>) {
         self.asks.collect(into);
         into.iter().for_each(|(caller, _)| self.lines[*caller].taken += 1);
     }
 
     /// A reply, which leaves with [`Exchange::send`].
-    pub(crate) fn reply(&mut self, caller: usize, reply: R) {
+    pub fn reply(&mut self, caller: usize, reply: R) {
         self.lines[caller].outgoing.push(reply);
     }
 
     /// Sends the replies of this turn, which has seen all asks that were taken.
-    pub(crate) fn send(&mut self) {
+    pub fn send(&mut self) {
         for line in &mut self.lines {
             let is_news = line.seen.load(Ordering::Relaxed) != line.taken;
             // Whoever is woken by a reply knows that already.
@@ -97,51 +99,51 @@ impl<A, R> Exchange<A, R> {
     }
 
     /// No more replies come after those that were given.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.lines.iter().for_each(|line| line.mailbox.close());
     }
 
     /// True when nothing was asked; whoever asks from now on rings.
-    pub(crate) fn may_sleep(&self) -> bool {
+    pub fn may_sleep(&self) -> bool {
         self.asks.may_sleep()
     }
 }
 
 impl<A, R> Caller<A, R> {
     /// Becomes readable when replies have come for a thread that sleeps.
-    pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
+    pub fn bell(&self) -> io::Result<OwnedFd> {
         self.replies.bell()
     }
 
     /// Returns a function that makes the other side look around.
-    pub(crate) fn waker(&self) -> impl Fn() + use<A, R> {
+    pub fn waker(&self) -> impl Fn() + use<A, R> {
         let asks = Arc::clone(&self.asks);
         move || asks.ring()
     }
 
     /// Asks something, with the end of the turn.
-    pub(crate) fn ask(&mut self, ask: A) {
+    pub fn ask(&mut self, ask: A) {
         self.outgoing.push((self.number, ask));
         self.asked += 1;
     }
 
     /// True when something was asked since the last turn.
-    pub(crate) fn has_outgoing(&self) -> bool {
+    pub fn has_outgoing(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
     /// Count of what was ever asked.
-    pub(crate) fn asked(&self) -> u64 {
+    pub fn asked(&self) -> u64 {
         self.asked
     }
 
     /// How many of these a turn of the owner has seen.
-    pub(crate) fn seen(&self) -> u64 {
+    pub fn seen(&self) -> u64 {
         self.seen.load(Ordering::Acquire)
     }
 
     /// Ends the turn: sends what was asked, and takes the replies that have come.
-    pub(crate) fn turn(&mut self, replies: &mut Vec<R>) {
+    pub fn turn(&mut self, replies: &mut Vec<R>) {
         if !self.outgoing.is_empty() {
             self.asks.post(&mut self.outgoing);
         }
@@ -149,12 +151,12 @@ impl<A, R> Caller<A, R> {
     }
 
     /// True when the owner has closed its lines.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.replies.is_closed()
     }
 
     /// True when nothing is to be sent or taken; whoever replies from now on rings.
-    pub(crate) fn may_sleep(&self) -> bool {
+    pub fn may_sleep(&self) -> bool {
         self.outgoing.is_empty() && self.replies.may_sleep()
     }
 }

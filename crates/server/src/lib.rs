@@ -20,7 +20,7 @@ pub mod config;
 pub mod control;
 pub mod core_loop;
 mod doors;
-mod exchange;
+pub mod exchange;
 pub mod listen;
 mod mailbox;
 pub mod memcached;
@@ -35,7 +35,7 @@ pub mod ublk;
 pub mod vhost;
 
 pub use config::{CORES_MAX, ServerConfig, WallClock};
-pub use core_loop::{RunError, Service, run};
+pub use core_loop::{RunError, ServedShard, Service, run, run_shards};
 pub use listen::{Listen, Listener};
 pub use nbd::handshake::ExportConfig;
 pub use ports::{GuestPort, Ports};

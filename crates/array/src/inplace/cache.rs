@@ -104,7 +104,7 @@ impl Cache {
 
     /// Drops everything.
     #[cold]
-    fn clear(&mut self, stock: &mut Stock) {
+    pub fn clear(&mut self, stock: &mut Stock) {
         self.epoch += 1;
         self.by_row.clear();
         self.free.clear();

@@ -100,6 +100,7 @@ impl InPlace {
         match completion.status {
             Status::Success => {}
             Status::ReadError => self.read_through_strips(request, lba, (index, run)),
+            _ if self.is_shard() => self.read_through_strips(request, lba, (index, run)),
             Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
                 self.fail_member(member);
                 self.read_through_strips(request, lba, (index, run));
@@ -136,6 +137,9 @@ impl InPlace {
         frames: Vec<Frame>,
         fx: &mut Effects,
     ) {
+        if self.is_shard() {
+            return self.spoil(member, (command, status), frames, fx);
+        }
         match (command.is_write, status) {
             (true, Status::WriteError | Status::ReadError) => {
                 self.on_piece_unwritten(member, command, frames, fx);
@@ -167,7 +171,7 @@ impl InPlace {
     }
 
     /// Rows of a command on their member.
-    fn rows_of_command(&self, command: PieceCommand) -> Range<u64> {
+    pub(super) fn rows_of_command(&self, command: PieceCommand) -> Range<u64> {
         let first = self.row_of(self.table.slot(command.slot).strip, command.first);
         first..first + u64::from(command.count)
     }

@@ -1,5 +1,7 @@
 //! Counters of a served array since its start, in blocks of 4 KiB where nothing else is said.
 
+use std::ops::AddAssign;
+
 /// What members were asked, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -47,4 +49,31 @@ pub struct Counters {
     pub returns: u64,
     /// Members that failed.
     pub failures: u64,
+}
+
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        self.read += other.read;
+        self.written += other.written;
+        self.read_for_writes += other.read_for_writes;
+        self.member_written += other.member_written;
+        self.decoded += other.decoded;
+        self.corrected += other.corrected;
+        self.unreadable += other.unreadable;
+        self.modified += other.modified;
+        self.reconstructed += other.reconstructed;
+        self.joined += other.joined;
+        self.cache_hits += other.cache_hits;
+        self.cache_misses += other.cache_misses;
+        self.resynced += other.resynced;
+        self.rebuilt += other.rebuilt;
+        self.copied += other.copied;
+        self.superblocks += other.superblocks;
+        self.bitmap_pages += other.bitmap_pages;
+        self.logged += other.logged;
+        self.journaled += other.journaled;
+        self.listed += other.listed;
+        self.returns += other.returns;
+        self.failures += other.failures;
+    }
 }

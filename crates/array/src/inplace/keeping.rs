@@ -28,7 +28,12 @@ impl InPlace {
 
     /// Drops what the cache has of a strip: its round reads and changes the members past it.
     pub(super) fn forget_rows(&mut self, number: u32) {
-        for row in self.map.rows_of(self.table.slot(number).strip) {
+        self.forget_strip(self.table.slot(number).strip);
+    }
+
+    /// The same of a strip that nobody works on here.
+    pub(super) fn forget_strip(&mut self, strip: Strip) {
+        for row in self.map.rows_of(strip) {
             self.cache.discard(row, &mut self.stock);
         }
     }
@@ -36,7 +41,7 @@ impl InPlace {
     /// Leaves rows that were written in part to the cache, when all of it is on their members.
     pub(super) fn keep_rows(&mut self, (strip, order): (Strip, OrderIndex), round: &mut Round) {
         self.follow_members();
-        if self.cache.frames_max() == 0 || round.epoch != self.cache.epoch() {
+        if self.cache.frames_max() == 0 || round.epoch != self.cache.epoch() || self.shares_strips() {
             return;
         }
         let order = self.map.order_at(order);

@@ -225,6 +225,18 @@ impl Map {
         Lba(first * self.chunk_rows + row % self.chunk_rows)
     }
 
+    /// Block that a piece of data of a row is.
+    ///
+    /// # Panics
+    /// When the piece is none of data.
+    #[must_use]
+    pub fn lba_of(&self, strip: Strip, row: u16, piece: usize) -> Lba {
+        let order = self.order(strip);
+        let mut chunks = 0..self.geometry.data_chunks();
+        let chunk = chunks.find(|chunk| order.piece(*chunk) == piece).expect("a piece of data");
+        self.lba(strip, row, chunk)
+    }
+
     /// Member that holds a block, and the block's row.
     ///
     /// # Panics

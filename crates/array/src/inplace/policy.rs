@@ -383,6 +383,7 @@ impl InPlace {
 
     /// True when nothing is under way but what the scribe does.
     fn is_at_rest(&self) -> bool {
-        self.table.is_empty() && self.direct.is_empty() && self.requests.is_empty() && self.are_logs_resting()
+        let is_nothing_asked = self.table.is_empty() && self.direct.is_empty() && self.requests.is_empty();
+        is_nothing_asked && self.are_logs_resting() && !self.shares_strips()
     }
 }

@@ -95,7 +95,22 @@ impl Requests {
         ClientLoad { in_flight: self.open.len(), begun: self.begun }
     }
 
-    fn add_part(&mut self, request: u32) {
+    /// Opens a request for a part that another shard handed over, with the frames of a read.
+    pub(super) fn open_handed(&mut self, id: RequestId, read: Option<Vec<Frame>>) -> u32 {
+        let asked = if read.is_some() { Asked::Read } else { Asked::Write };
+        let frames = read.into_iter().flatten().map(Some).collect();
+        self.begun += 1;
+        let (emptied, listed) = (Vec::new(), Vec::new());
+        self.open.insert(Open { id, asked, parts: 1, has_failed: false, frames, emptied, listed, then_flush: false })
+    }
+
+    /// Requests under way.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn add_part(&mut self, request: u32) {
         self.open.get_mut(request).parts += 1;
     }
 
@@ -112,6 +127,12 @@ impl Requests {
     /// Frame of a block that is read.
     pub(super) fn frame_mut(&mut self, request: u32, index: usize) -> &mut Frame {
         self.open.get_mut(request).frames[index].as_mut().expect("the frame is not with a member")
+    }
+
+    /// Frames of blocks that are read leave, until [`Requests::put_frames`].
+    pub(super) fn lend_frames(&mut self, request: u32, index: usize, count: usize) -> Vec<Frame> {
+        let slots = &mut self.open.get_mut(request).frames[index..index + count];
+        slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")).collect()
     }
 
     /// Frames come home from a member.
@@ -179,7 +200,9 @@ impl InPlace {
         let mut done = 0;
         while done < blocks {
             let first = lba.plus(done);
-            let rest = self.map.chunk_rows() - first.0 % self.map.chunk_rows();
+            // A shard may have one strip and not the next.
+            let rows = if self.is_shard() { self.map.strip_rows() } else { self.map.chunk_rows() };
+            let rest = rows - first.0 % rows;
             let run = rest.min(blocks - done).min(RUN_BLOCKS_MAX);
             let index = usize::try_from(done).expect("a request fits memory");
             self.read_run(request, first, (index, run), fx);
@@ -188,7 +211,10 @@ impl InPlace {
     }
 
     /// Reads blocks of one chunk.
-    fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
+    pub(super) fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
+        if self.is_away(self.map.place(lba).strip) {
+            return self.hand_read(request, lba, (index, run));
+        }
         let (member, row) = self.map.locate(lba);
         // What a replay has not settled may be read otherwise after another crash, without the member.
         let is_straight =

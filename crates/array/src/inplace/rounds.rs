@@ -9,6 +9,7 @@ mod writes;
 
 use super::map::Strip;
 use super::row_set::RowSet;
+use super::shards::Place;
 use super::table::{Job, Kind, Phase, Round, Slot, Work};
 use super::{Effects, InPlace, members};
 use base::pieces::PieceSet;
@@ -19,6 +20,9 @@ use block::md::reader::ROW_SECTORS;
 impl InPlace {
     /// Hands work to its strip: it joins a round that still gathers, waits for the next, or for room in the table.
     pub(super) fn offer(&mut self, strip: Strip, job: Job) {
+        if self.is_away(strip) {
+            return self.hand_job(strip, job);
+        }
         let number = match self.table.find(strip) {
             Some(number) => number,
             // Whoever waits for room comes first.
@@ -48,7 +52,7 @@ impl InPlace {
         let mut moved = false;
         while let Some((strip, _)) = self.table.backlog.front() {
             let strip = *strip;
-            if self.table.find(strip).is_none() {
+            if self.table.find(strip).is_none() && !self.is_away(strip) {
                 if !self.table.has_room() {
                     break;
                 }
@@ -69,7 +73,7 @@ impl InPlace {
     }
 
     /// Lets strips that wait for frames try again, for some came home.
-    fn feed_starved(&mut self) {
+    pub(super) fn feed_starved(&mut self) {
         while let Some(number) = self.table.starved.pop_front() {
             self.table.run(number);
         }
@@ -77,6 +81,9 @@ impl InPlace {
 
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        if self.is_shard() && self.withdraw(now, number) {
+            return;
+        }
         match self.table.slot(number).round.as_ref().map(|round| round.pending) {
             Some(0) => self.advance(now, number, fx),
             Some(_) => {}
@@ -106,7 +113,7 @@ impl InPlace {
             return false;
         }
         if self.table.slot_mut(number).round_mut().is_marked() {
-            self.scribe.begin_writing();
+            self.begin_marked_round();
         }
         if !matches!(kind, Kind::Write | Kind::Read) {
             self.forget_rows(number);
@@ -230,13 +237,20 @@ impl InPlace {
         let slot = self.table.slot_mut(number);
         let strip = slot.strip;
         let round = slot.round.as_mut().expect("work is admitted to a round");
-        let Some(pages) = self.pages.as_mut().filter(|_| round.is_marked()) else { return };
+        if !round.is_marked() || (self.pages.is_none() && !matches!(self.place, Place::Shard(_))) {
+            return;
+        }
         let start = self.map.rows_of(strip).start;
         let places = match round.kind {
             Kind::Zero => RowSet::first(self.map.strip_rows()),
             Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub | Kind::Rebuild => touched,
         };
         for row in places.iter().map(|place| start + u64::from(place)) {
+            if let Place::Shard(shard) = &mut self.place {
+                shard.ask(row..row + 1, &mut round.regions);
+                continue;
+            }
+            let pages = self.pages.as_mut().expect("looked for above");
             for region in pages.regions_of(&(row * ROW_SECTORS..(row + 1) * ROW_SECTORS)) {
                 if !round.regions.contains(&region) {
                     pages.ask(region);

@@ -106,6 +106,11 @@ impl Scrub {
         self.state == Some(ScrubState::Running)
     }
 
+    /// True while it looks at strips, or is about to.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_running() || self.in_flight > 0
+    }
+
     /// The next strip of so many.
     pub(super) fn next(&self, strips: u64) -> Option<Strip> {
         (self.is_running() && self.begun < strips).then_some(Strip(self.begun))
@@ -157,7 +162,7 @@ impl InPlace {
             Err(ScrubRefused::ReadOnly)
         } else if self.sync.has_work() {
             Err(ScrubRefused::Resyncing)
-        } else if self.scrub.is_running() || self.scrub.in_flight > 0 {
+        } else if self.scrub.is_active() {
             Err(ScrubRefused::Running)
         } else {
             self.scrub = Scrub { repairs, state: Some(ScrubState::Running), ..Scrub::default() };

@@ -5,7 +5,7 @@
 
 use super::InPlace;
 use super::recovery::AddRefused;
-use block::device::BlockDevice;
+use super::volume::Ways;
 use block::md::policy::levelled;
 use block::md::superblock::Superblock;
 use block::md::{DeviceNumber, Role};
@@ -17,7 +17,7 @@ pub struct Spare {
     /// Its superblock when it becomes a member.
     pub superblock: Superblock,
     /// The device.
-    pub device: Box<dyn BlockDevice>,
+    pub device: Ways,
 }
 
 /// Spares of an array, and who stepped in.

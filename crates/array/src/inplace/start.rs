@@ -475,5 +475,6 @@ pub fn start_recovered(
         scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),
         is_stopping: false,
+        place: super::shards::Place::Alone,
     })
 }

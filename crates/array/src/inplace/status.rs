@@ -7,6 +7,7 @@ use super::recovery::Rebuilding;
 use super::replacing::Replacing;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
+use super::shards::Place;
 use crate::pacer::Rates;
 use base::units::BLOCK_BYTES_U64;
 use block::md::Role;
@@ -76,6 +77,7 @@ impl InPlace {
     /// State of the array.
     #[must_use]
     pub fn status(&self) -> Status {
+        let report = self.report();
         Status {
             missing: self.vacant().iter().map(role).collect(),
             rebuilding: self.rebuilding(),
@@ -96,9 +98,9 @@ impl InPlace {
                 let (sectors_used, sectors) = journal.used();
                 JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
             }),
-            cache: (cached(self.cache.frames()), cached(self.cache.frames_max())),
-            strips: self.table.len(),
-            counters: self.counters,
+            cache: (cached(report.cache_frames), cached(self.cache.frames_max())),
+            strips: report.strips,
+            counters: report.counters,
         }
     }
 
@@ -122,8 +124,13 @@ impl InPlace {
             let state = round.map(|round| (round.kind, round.phase(), round.pending, round.regions.len()));
             format!("{:?} {state:?} +{}", slot.strip, slot.waiting.len())
         });
+        let place = match &self.place {
+            Place::Alone => String::new(),
+            Place::Control(control) => format!("; control: {}", control.describe()),
+            Place::Shard(shard) => format!("; shard: {}", shard.describe()),
+        };
         format!(
-            "strips [{}], backlog {}, starved {}, scribe {:?} with {} writers",
+            "strips [{}], backlog {}, starved {}, scribe {:?} with {} writers{place}",
             rounds.collect::<Vec<_>>().join("; "),
             self.table.backlog.len(),
             self.table.starved.len(),

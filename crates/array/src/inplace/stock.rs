@@ -142,6 +142,16 @@ impl Stock {
         self.pool.give_vec(frames);
     }
 
+    /// Frames of a round belong to another engine from now on.
+    ///
+    /// # Panics
+    /// When fewer are out.
+    pub fn part_with(&mut self, count: usize) {
+        assert!(self.own_out >= count);
+        self.own_out -= count;
+        self.pool.disown(count);
+    }
+
     /// Frames of strips in work.
     #[must_use]
     pub fn own_out(&self) -> usize {

@@ -62,7 +62,7 @@ impl InPlace {
     pub(super) fn begin_sweeps(&mut self, now: Instant) -> bool {
         self.sweeps.throttle.notice(now, self.requests.load());
         self.watch_scrub();
-        if !self.table.backlog.is_empty() {
+        if !self.table.backlog.is_empty() || self.shares_strips() {
             return false;
         }
         let bytes = self.map.strip_rows() * BLOCK_BYTES_U64;

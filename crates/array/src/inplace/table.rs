@@ -176,6 +176,8 @@ pub struct Round {
     pub durable: bool,
     /// Something was not written, or is listed as bad all the same.
     pub has_failed_writes: bool,
+    /// A command of it failed with a shard that hands it over then.
+    pub is_spoiled: bool,
     /// Epoch of the cache when it began.
     pub epoch: u64,
     /// Roles whose replacement gets what their member does: those that had one when it began. A strip was not yet copied for who came
@@ -200,6 +202,7 @@ impl Round {
             reserved: 0,
             durable: false,
             has_failed_writes: false,
+            is_spoiled: false,
             epoch: 0,
             copied: PieceSet::EMPTY,
         }
@@ -239,7 +242,7 @@ impl Round {
         self.regions.clear();
         (self.kind, self.phase, self.logged) = (kind, Phase::Gathering, Logged::Not);
         (self.reserved, self.durable, self.has_failed_writes, self.epoch) = (0, false, false, 0);
-        (self.copied, self.planned_with) = (PieceSet::EMPTY, None);
+        (self.copied, self.planned_with, self.is_spoiled) = (PieceSet::EMPTY, None, false);
     }
 
     /// True when dirty mark and bits come first.
@@ -328,6 +331,12 @@ impl Slot {
             let first = (0..chunks).find(is_written).unwrap_or(0);
             (first..chunks).take_while(is_written).count() == written.count()
         })
+    }
+
+    /// True when the work that comes next is a degraded read.
+    #[must_use]
+    pub fn waits_to_read(&self) -> bool {
+        self.waiting.front().is_some_and(|job| job.work.kind() == Kind::Read)
     }
 
     /// Nothing of it is held any more; false, for whoever asks whether something is.
@@ -474,6 +483,12 @@ impl Table {
         if !std::mem::replace(&mut slot.is_runnable, true) {
             self.runnable.push_back(number);
         }
+    }
+
+    /// All slots that strips have can go on.
+    pub fn run_all(&mut self) {
+        let count = u32::try_from(self.slots.len()).expect("a bounded table");
+        (0..count).filter(|slot| self.slot(*slot).is_open).collect::<Vec<_>>().into_iter().for_each(|slot| self.run(slot));
     }
 
     /// The next slot that can go on.

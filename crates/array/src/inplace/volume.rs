@@ -1,11 +1,14 @@
 //! Engine with its devices, driven by whoever owns the thread.
 
 use super::members::role;
+use super::places::Places;
 use super::policy::ChangeRefused;
 use super::recovery::AddRefused;
 use super::replacing::ReplaceRefused;
 use super::returning::{ReturnRefused, Returning};
+use super::shards::messages::{ToControl, ToShard};
 use super::spares::{Spare, Spares};
+use super::start::Tuning;
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
@@ -19,6 +22,20 @@ use block::md::superblock::Superblock;
 
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the front end is asked again soon.
 const ROUNDS_PER_TURN: u32 = 16;
+
+/// A device, with a way of their own to it for shards beside the control shard: without, they do not work on an array that has it.
+pub struct Ways {
+    /// The way of whoever has the array.
+    pub own: Box<dyn BlockDevice>,
+    /// One for each other shard, or none.
+    pub others: Vec<Box<dyn BlockDevice>>,
+}
+
+impl From<Box<dyn BlockDevice>> for Ways {
+    fn from(own: Box<dyn BlockDevice>) -> Ways {
+        Ways { own, others: Vec::new() }
+    }
+}
 
 /// Volume: an engine and its devices.
 pub struct InPlaceVolume {
@@ -44,11 +61,47 @@ impl InPlaceVolume {
         self.engine.is_quiet() && self.effects.commands.is_empty() && self.devices.is_idle()
     }
 
+    /// Makes this volume the control shard of others with these devices, of which each shard has its own way to every seat that is
+    /// taken.
+    ///
+    /// # Panics
+    /// When a shard lacks a way.
+    pub fn divide(&mut self, ways: Vec<Vec<(Role, Box<dyn BlockDevice>)>>, tuning: &Tuning) -> Vec<InPlaceVolume> {
+        let seats = |own: &Vec<(Role, Box<dyn BlockDevice>)>| own.iter().map(|(seat, _)| seat.index()).collect();
+        let seated: Places = ways.first().map(seats).expect("there are others");
+        let engines = self.engine.divide(ways.len(), seated, tuning);
+        let volume = |(engine, own): (InPlace, Vec<(Role, Box<dyn BlockDevice>)>)| {
+            assert!(seats(&own) == seated, "each shard has the same seats");
+            let mut devices = DeviceSet::new(Vec::new());
+            own.into_iter().for_each(|(seat, device)| devices.put(seat, device));
+            InPlaceVolume::new(engine, devices)
+        };
+        engines.into_iter().zip(ways).map(volume).collect()
+    }
+
+    /// Takes a message of another shard.
+    pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl) {
+        self.engine.hear_shard(now, shard, message, &mut self.effects);
+    }
+
+    /// Takes a message of the control shard.
+    pub fn hear_control(&mut self, message: ToShard) {
+        match message {
+            ToShard::Abandon(seat) => self.devices.abandon(seat),
+            ToShard::Seat(seat, device) => {
+                drop(self.devices.take(seat));
+                device.into_iter().for_each(|device| self.devices.put(seat, device));
+            }
+            message => self.engine.hear_control(message, &mut self.effects),
+        }
+    }
+
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
     pub fn give_up_member(&mut self, member: Role) {
         let seat = self.engine.seat(member);
         self.engine.fail_member(member);
         self.devices.abandon(seat);
+        self.engine.abandon_elsewhere(seat);
     }
 
     /// Adds an empty device as a member: see [`InPlace::add_member`]. The device of the member before is closed.
@@ -59,22 +112,31 @@ impl InPlaceVolume {
         &mut self,
         role: Role,
         superblock: Superblock,
-        device: Box<dyn BlockDevice>,
+        device: impl Into<Ways>,
     ) -> Result<(), AddRefused> {
+        let device = device.into();
         self.engine.role_for(Some(role))?;
         if !self.is_answered(role) {
             return Err(AddRefused::Busy(role));
         }
-        self.engine.add_member(role, superblock, device.geometry().volatile_cache)?;
+        self.engine.add_member(role, superblock, device.own.geometry().volatile_cache)?;
         self.seat(role, device);
         Ok(())
     }
 
     /// A device is at a place from now on; the one before is closed.
-    fn seat(&mut self, place: Role, device: Box<dyn BlockDevice>) {
+    fn seat(&mut self, place: Role, Ways { own, others }: Ways) {
         let seat = self.engine.seat(place);
         drop(self.devices.take(seat));
-        self.devices.put(seat, device);
+        self.devices.put(seat, own);
+        self.engine.seat_elsewhere(seat, others);
+    }
+
+    /// Closes the device of a place.
+    fn close(&mut self, place: Role) {
+        let seat = self.engine.seat(place);
+        drop(self.devices.take(seat));
+        self.engine.seat_elsewhere(seat, Vec::new());
     }
 
     /// Replaces a member by an empty device: see [`InPlace::replace_member`].
@@ -85,13 +147,14 @@ impl InPlaceVolume {
         &mut self,
         member: Role,
         superblock: Superblock,
-        device: Box<dyn BlockDevice>,
+        device: impl Into<Ways>,
     ) -> Result<(), ReplaceRefused> {
+        let device = device.into();
         self.engine.can_replace(member)?;
         if !self.is_answered(member.replacement()) {
             return Err(ReplaceRefused::Busy(member));
         }
-        self.engine.replace_member(member, superblock, device.geometry().volatile_cache)?;
+        self.engine.replace_member(member, superblock, device.own.geometry().volatile_cache)?;
         self.seat(member.replacement(), device);
         Ok(())
     }
@@ -113,7 +176,7 @@ impl InPlaceVolume {
         };
         while let Some(Spare { name, superblock, device }) = next(&mut self.spares) {
             let superblock = self.engine.superblock_of_spare(superblock);
-            if is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors) {
+            if is_apart(&superblock, self.engine.bitmap_bytes(), device.own.geometry().sectors) {
                 self.replace_member(member, superblock, device)?;
                 return Ok(Some(name));
             }
@@ -125,7 +188,7 @@ impl InPlaceVolume {
     fn close_vacated(&mut self) {
         for place in self.engine.vacated().iter().map(role) {
             if self.is_answered(place) {
-                drop(self.devices.take(self.engine.seat(place)));
+                self.close(place);
                 self.engine.note_closed(place);
             }
         }
@@ -139,13 +202,14 @@ impl InPlaceVolume {
         &mut self,
         role: Role,
         back: Returning,
-        device: Box<dyn BlockDevice>,
+        device: impl Into<Ways>,
     ) -> Result<(), ReturnRefused> {
+        let device = device.into();
         self.engine.can_return(role, back.events)?;
         if !self.is_answered(role) {
             return Err(ReturnRefused::Role(AddRefused::Busy(role)));
         }
-        self.engine.return_member(role, back, device.geometry().volatile_cache)?;
+        self.engine.return_member(role, back, device.own.geometry().volatile_cache)?;
         self.seat(role, device);
         Ok(())
     }
@@ -161,7 +225,7 @@ impl InPlaceVolume {
         let Some(Spare { name, superblock, device }) = self.spares.take() else { return false };
         let superblock = self.engine.superblock_of_spare(superblock);
         // Its log of bad blocks may lie where members got a bitmap meanwhile.
-        let is_fit = is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors);
+        let is_fit = is_apart(&superblock, self.engine.bitmap_bytes(), device.own.geometry().sectors);
         if is_fit && self.add_member(role, superblock, device).is_ok() {
             self.spares.note_stepped_in(role, name);
         }
@@ -188,7 +252,7 @@ impl InPlaceVolume {
         assert!(self.engine.is_vacant(role), "member {role} has not failed");
         let may_close = self.is_answered(role);
         if may_close {
-            drop(self.devices.take(self.engine.seat(role)));
+            self.close(role);
         }
         may_close
     }
@@ -196,7 +260,7 @@ impl InPlaceVolume {
     /// True when a member has answered all that it was asked, and is about to be asked nothing.
     fn is_answered(&self, role: Role) -> bool {
         let seat = self.engine.seat(role);
-        self.devices.is_answered(seat) && self.effects.commands.iter().all(|command| command.member != seat)
+        !self.engine.is_used_elsewhere(seat) && self.devices.is_answered(seat) && self.effects.commands.iter().all(|command| command.member != seat)
     }
 
     fn round(&mut self, now: Instant) -> bool {

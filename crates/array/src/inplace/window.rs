@@ -164,7 +164,7 @@ impl Window {
         u64::try_from(open).expect("requests fit memory")
     }
 
-    fn forget(&mut self, slot: u32) {
+    pub(super) fn forget(&mut self, slot: u32) {
         self.held.retain(|held| held.slot != slot);
     }
 

@@ -4,6 +4,8 @@
 //! one core     loop -> Gated (write_gate) -> volume
 //! more cores   loop -> Hub    (bridge)    -> Gated -> volume
 //!              loop -> Remote (bridge)    -> Hub, in the first core's thread
+//! shards       loop -> Node   (node)      -> Hub, of the own shard -> Gated -> shard
+//!                                         -> Hubs of others, in their threads
 //! ```
 //!
 //! Frames that come with a reply other than that of a read which is done go home to the pool.
@@ -20,7 +22,11 @@ pub(crate) trait Backend: Volume {
     /// Accepts a write of less than a block. It is answered by a later turn.
     fn merge(&mut self, now: Instant, merge: Merge);
 
-    /// Asked before the thread sleeps: false when something has come that another turn would take.
-    /// From a true answer on, whatever comes makes a wake descriptor readable.
-    fn may_sleep(&mut self) -> bool;
+    /// The loop asks nothing more: those that wait for it are told.
+    fn begin_leave(&mut self) {}
+
+    /// True when no other loop needs this one.
+    fn has_left(&self) -> bool {
+        true
+    }
 }

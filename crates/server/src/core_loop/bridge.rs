@@ -48,16 +48,18 @@ const FRAMES_PER_MERGE: usize = 16;
 
 /// Request or merge that crosses to the engine.
 #[derive(Debug)]
-enum Ask {
+pub(super) enum Ask {
     /// A request, and blank frames in return for those it will be answered with.
     Request { request: Request, blanks: Vec<Frame> },
     /// A write of less than a block.
     Merge(Merge),
+    /// The loop asks nothing more.
+    Leave,
 }
 
 impl Ask {
     /// Makes a request ready to cross.
-    fn new(request: Request, pool: &mut FramePool) -> Ask {
+    pub(super) fn new(request: Request, pool: &mut FramePool) -> Ask {
         let blanks = match request.op {
             RequestOp::Read { blocks, .. } => {
                 pool.take_vec(usize::try_from(blocks).expect("usize has at least 32 bits"))
@@ -73,8 +75,16 @@ impl Ask {
             Ask::Request { request: Request { op: RequestOp::Write { frames, .. }, .. }, .. } => frames.len(),
             Ask::Request { blanks, .. } => blanks.len(),
             Ask::Merge(merge) => usize::from(merge.payload.is_some()),
+            Ask::Leave => 0,
         }
     }
+}
+
+/// Frames of merges, and those of each of so many loops; `None` when a volume has too few to share.
+pub(super) fn shares(frames: usize, loops: usize) -> Option<(usize, usize)> {
+    let merges_max = (frames / FRAMES_PER_MERGE).clamp(1, MERGES_ACTIVE_MAX);
+    let share = frames.saturating_sub(merges_max) / loops;
+    (share > FRAMES_RESERVED).then_some((merges_max, share))
 }
 
 /// The two sides of a bridge: the engine's, and those of `remotes_count` other loops. `None` when
@@ -84,11 +94,7 @@ pub(super) fn build(
     remotes_count: usize,
 ) -> io::Result<Option<(Hub<'_>, Vec<Remote>)>> {
     let frames = volume.client_frames_available();
-    let merges_max = (frames / FRAMES_PER_MERGE).clamp(1, MERGES_ACTIVE_MAX);
-    let share = frames.saturating_sub(merges_max) / (remotes_count + 1);
-    if share <= FRAMES_RESERVED {
-        return Ok(None);
-    }
+    let Some((merges_max, share)) = shares(frames, remotes_count + 1) else { return Ok(None) };
     let blocks = volume.blocks();
     let (exchange, callers) = exchange(remotes_count)?;
     let hub = Hub::new(volume, merges_max, share, exchange);

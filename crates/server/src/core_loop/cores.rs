@@ -8,10 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::bridge::{self, Hub, Remote};
+use super::backend::Backend;
+use super::bridge::{self, Remote};
 use super::{RunError, Server, Service};
 use crate::colleagues::{Arrivals, Colleague, Role, hire, join};
-use crate::config::{ServerConfig, WallClock};
+use crate::config::ServerConfig;
 use crate::ports::Presence;
 use array::request::Controlled;
 use std::io;
@@ -25,25 +26,28 @@ pub(super) struct Newcomer {
     pub(super) presence: Presence,
 }
 
+/// Work of a front, with what it is told and whom it is handed.
+type Body<'s> = Box<dyn FnOnce(Service, Arrivals<Newcomer>) -> Result<(), RunError> + Send + 's>;
+
 /// All that a front takes along into its thread.
-struct Front {
-    remote: Remote,
-    service: Service,
-    arrivals: Arrivals<Newcomer>,
+pub(super) struct Plan<'s> {
+    /// Rung when a client is handed over.
+    pub(super) bell: OwnedFd,
+    /// Descriptors that wake the front.
+    pub(super) wake_fds: Vec<OwnedFd>,
+    /// Wakes the first loop.
+    pub(super) waker: Box<dyn Fn() + Send + 's>,
+    pub(super) body: Body<'s>,
 }
 
-impl Front {
-    fn new(remote: Remote, clock: WallClock) -> io::Result<(Front, Colleague<Newcomer>)> {
-        let (colleague, arrivals, stop) = hire(remote.bell()?)?;
-        let wake_fds = vec![remote.bell()?];
-        let service = Service { wake_fds, ..Service::new(stop, clock) };
-        Ok((Front { remote, service, arrivals }, colleague))
-    }
-
-    /// The thread of a front.
-    fn serve(mut self, config: &ServerConfig) -> Result<(), RunError> {
-        Server::new(config, self.service, &mut self.remote, Role::Front(self.arrivals))?.run()
-    }
+/// Plan of a front that reaches the volume over a bridge.
+fn plan_of(remote: Remote, config: &ServerConfig) -> io::Result<Plan<'_>> {
+    let (bell, wake_fds, waker) = (remote.bell()?, vec![remote.bell()?], Box::new(remote.waker()));
+    let mut remote = remote;
+    let body = move |service, arrivals| {
+        Server::new(config, service, &mut remote, Role::Front(arrivals))?.run()
+    };
+    Ok(Plan { bell, wake_fds, waker, body: Box::new(body) })
 }
 
 /// Serves `volume` with `config.cores` threads, of which this is one.
@@ -52,42 +56,37 @@ pub(super) fn run(
     service: Service,
     volume: &mut dyn Controlled,
 ) -> Result<(), RunError> {
-    run_with(config, service, volume, Front::serve)
-}
-
-fn run_with(
-    config: &ServerConfig,
-    mut service: Service,
-    volume: &mut dyn Controlled,
-    body: fn(Front, &ServerConfig) -> Result<(), RunError>,
-) -> Result<(), RunError> {
     let bridge = bridge::build(volume, config.cores - 1).map_err(RunError::Cores)?;
     let (mut hub, remotes) = bridge.ok_or(RunError::NoFrames)?;
+    let plans = remotes.into_iter().map(|remote| plan_of(remote, config)).collect::<io::Result<Vec<_>>>();
+    let mut service = service;
     service.wake_fds.push(hub.bell().map_err(RunError::Cores)?);
-    std::thread::scope(|scope| {
-        let mut colleagues = Vec::new();
-        let mut threads = Vec::new();
-        // Fronts that have started are stopped by the loss of their colleague, should one fail to.
-        for (remote, core) in remotes.into_iter().zip(2_u32..) {
-            let (front, colleague) = Front::new(remote, service.clock).map_err(RunError::Cores)?;
-            colleagues.push(colleague);
-            let thread = Builder::new().name(format!("core-{core}"));
-            let serve = move || {
-                let _last_word = front.arrivals.last_word(front.remote.waker());
-                body(front, config)
-            };
-            threads.push(thread.spawn_scoped(scope, serve).map_err(RunError::Cores)?);
-        }
-        let result = serve_first(config, service, &mut hub, colleagues);
-        join(threads, result)
-    })
+    serve_all(config, service, &mut hub, plans.map_err(RunError::Cores)?)
 }
 
-fn serve_first(
+/// Serves with a thread for each plan, and this one for the first loop.
+pub(super) fn serve_all(
     config: &ServerConfig,
     service: Service,
-    hub: &mut Hub<'_>,
-    colleagues: Vec<Colleague<Newcomer>>,
+    first: &mut dyn Backend,
+    plans: Vec<Plan<'_>>,
 ) -> Result<(), RunError> {
-    Server::new(config, service, hub, Role::First(colleagues))?.run()
+    std::thread::scope(|scope| {
+        let mut colleagues: Vec<Colleague<Newcomer>> = Vec::new();
+        let mut threads = Vec::new();
+        // Fronts that have started are stopped by the loss of their colleague, should one fail to.
+        for (Plan { bell, wake_fds, waker, body }, core) in plans.into_iter().zip(2_u32..) {
+            let (colleague, arrivals, stop) = hire(bell).map_err(RunError::Cores)?;
+            colleagues.push(colleague);
+            let front = Service { wake_fds, ..Service::new(stop, service.clock) };
+            let serve = move || {
+                let _last_word = arrivals.last_word(waker);
+                body(front, arrivals)
+            };
+            let thread = Builder::new().name(format!("core-{core}"));
+            threads.push(thread.spawn_scoped(scope, serve).map_err(RunError::Cores)?);
+        }
+        let server = Server::new(config, service, first, Role::First(colleagues));
+        join(threads, server.and_then(Server::run))
+    })
 }

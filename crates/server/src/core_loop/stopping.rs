@@ -7,7 +7,7 @@
 //!
 //! With more cores than one, the first drains until all others have ended, each within the limits
 //! above. Those do not flush: where the first waits for its flush, they wait for the volume's last
-//! answers.
+//! answers. Those that have a shard wait, too, until all loops have said that they ask nothing more.
 //!
 //! When the volume has ended, there is nothing to wait for: all loops cut their clients off.
 
@@ -55,6 +55,9 @@ impl Server<'_> {
     /// Moves on if it is time to.
     pub(super) fn advance_phase(&mut self) -> io::Result<()> {
         let now = self.desk.now;
+        if self.phase.due().is_some() && self.has_no_clients() && self.desk.is_idle() {
+            self.desk.volume.begin_leave();
+        }
         match self.phase {
             Phase::Serving if self.phase_is_over() => {
                 self.close_doors()?;
@@ -95,16 +98,15 @@ impl Server<'_> {
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),
-            Phase::Draining { .. } => {
-                self.clients.len() == 0
-                    && self.guests.len() == 0
-                    && self.disk_is_gone()
-                    && self.role.is_last()
-            }
+            Phase::Draining { .. } => self.has_no_clients() && self.role.is_last(),
             Phase::Flushing { .. } if self.role.is_first() => self.desk.final_flush_outcome().is_some(),
-            Phase::Flushing { .. } => self.desk.is_idle(),
+            Phase::Flushing { .. } => self.desk.is_idle() && self.desk.volume.has_left(),
             Phase::Done => true,
         }
+    }
+
+    fn has_no_clients(&self) -> bool {
+        self.clients.len() == 0 && self.guests.len() == 0 && self.disk_is_gone()
     }
 
     fn close_doors(&mut self) -> io::Result<()> {

@@ -106,6 +106,10 @@ impl Volume for Gated<'_> {
     fn has_ended(&self) -> bool {
         self.volume.has_ended()
     }
+
+    fn may_sleep(&mut self) -> bool {
+        self.volume.may_sleep()
+    }
 }
 
 impl Backend for Gated<'_> {
@@ -115,10 +119,6 @@ impl Backend for Gated<'_> {
 
     fn merge(&mut self, now: Instant, merge: Merge) {
         self.gate.merge(now, self.volume, merge);
-    }
-
-    fn may_sleep(&mut self) -> bool {
-        true
     }
 }
 

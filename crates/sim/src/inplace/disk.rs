@@ -19,6 +19,8 @@ type Sector = [u8; SECTOR_BYTES];
 /// Command in flight.
 struct Flight {
     due: Instant,
+    /// Handle that gave it, and is answered.
+    port: usize,
     command: Command,
     /// Of a flush: writes completed before it was submitted.
     covers: u64,
@@ -40,6 +42,8 @@ pub struct Disk {
     /// Of these, those that were not written since.
     unsure: BTreeSet<u64>,
     in_flight: Vec<Flight>,
+    /// Answers that wait for their handle to look, by port.
+    answers: BTreeMap<usize, Vec<Completion>>,
     random: Random,
     latency: u64,
     is_dead: bool,
@@ -180,6 +184,7 @@ impl Disk {
 
     /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays.
     fn let_go(&mut self) {
+        self.answers.clear();
         self.fails_next_write = false;
         while let Some(flight) = self.in_flight.pop() {
             if self.random.chance(3, 4) {
@@ -190,6 +195,7 @@ impl Disk {
 
     /// The power fails: of what was in flight any sectors arrive, of what was cached any state that was there.
     fn crash(&mut self) {
+        self.answers.clear();
         self.fails_next_write = false;
         for flight in std::mem::take(&mut self.in_flight) {
             if !self.is_dead {
@@ -211,6 +217,8 @@ impl Disk {
 pub struct DiskHandle {
     geometry: Geometry,
     disk: Arc<Mutex<Disk>>,
+    /// Handles of engines beside the first have numbers of their own: each gets its own answers.
+    port: usize,
 }
 
 impl DiskHandle {
@@ -228,17 +236,23 @@ impl DiskHandle {
             failed: BTreeSet::new(),
             unsure: BTreeSet::new(),
             in_flight: Vec::new(),
+            answers: BTreeMap::new(),
             random: Random::from_seed(seed),
             latency,
             is_dead: false,
             fails_next_write: false,
             commands: 0,
         };
-        DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)) }
+        DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)), port: 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Handle of another engine.
+    pub fn at_port(&self, port: usize) -> DiskHandle {
+        DiskHandle { port, ..self.clone() }
     }
 
     /// The power fails.
@@ -363,22 +377,31 @@ impl BlockDevice for DiskHandle {
             took *= SLOWER;
         }
         let covers = disk.writes;
-        disk.in_flight.push(Flight { due: now + Nanos(took), command, covers });
+        disk.in_flight.push(Flight { due: now + Nanos(took), port: self.port, command, covers });
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         let mut disk = self.lock();
         while let Some(next) = (0..disk.in_flight.len()).min_by_key(|index| disk.in_flight[*index].due) {
             if disk.in_flight[next].due > now {
-                return;
+                break;
             }
             let flight = disk.in_flight.swap_remove(next);
-            completions.push(disk.carry_out(flight));
+            let port = flight.port;
+            let completion = disk.carry_out(flight);
+            disk.answers.entry(port).or_default().push(completion);
+        }
+        if let Some(answers) = disk.answers.get_mut(&self.port) {
+            completions.append(answers);
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.lock().in_flight.iter().map(|flight| flight.due).min()
+        let disk = self.lock();
+        let has_answers = disk.answers.get(&self.port).is_some_and(|answers| !answers.is_empty());
+        let own = disk.in_flight.iter().filter(|flight| flight.port == self.port);
+        let due = own.map(|flight| flight.due).min();
+        if has_answers { Some(Instant(0)) } else { due }
     }
 }
 

@@ -52,6 +52,10 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// Bytes a second that sweeps take of each member; `None` gives way to clients, and takes what they leave.
     pub rate: Option<u64>,
+    /// Shards beside the control shard; 0 for an engine alone.
+    pub shards: usize,
+    /// Stripes of a unit that a shard has.
+    pub unit_stripes: u64,
 }
 
 impl Plan {
@@ -96,8 +100,13 @@ impl Plan {
             1 => 200_000,
             _ => 64 << 20,
         };
+        // Engines of some plans are several, from a source of its own.
+        let mut cores = Random::from_seed(seed ^ 0x5a4d_0000);
+        let shards = if cores.chance(1, 2) { 1 + cores.index(4) } else { 0 };
         Plan {
             seed,
+            shards,
+            unit_stripes: 1 + cores.below(3),
             level,
             layout: u32::try_from(layout).expect("less than 21"),
             members: u32::try_from(least + random.below(5)).expect("less than 9"),

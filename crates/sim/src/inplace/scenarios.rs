@@ -32,6 +32,8 @@ fn plan() -> Plan {
         cache_bytes: 64 << 20,
         rate: None,
         has_lists: true,
+        shards: 0,
+        unit_stripes: 1,
     }
 }
 

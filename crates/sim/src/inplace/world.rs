@@ -2,6 +2,7 @@
 
 mod blemishes;
 mod contents;
+mod cores;
 mod journal;
 mod locating;
 mod logs;
@@ -20,7 +21,7 @@ use crate::acted::Counts;
 use crate::world::Failure;
 use array::inplace::scrub::{ScrubRefused, ScrubState};
 use array::inplace::start::{Tuning, members_of, start_recovered};
-use array::inplace::volume::InPlaceVolume;
+use array::inplace::volume::{InPlaceVolume, Ways};
 use array::pacer::Rates;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
@@ -37,6 +38,7 @@ use block::md::reader::Reader;
 use block::md::recovered::{Recovered, recover};
 use block::md::superblock::RoleEntry;
 use contents::{Contents, contents, sectors_of, shape_of};
+use cores::{Cores, ways};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,7 +165,7 @@ pub struct World {
     /// Disks that were whole members and went since all were there.
     left: Vec<DiskHandle>,
     data_offset: u64,
-    volume: Option<InPlaceVolume>,
+    volume: Option<Cores>,
     /// Members that the engine was started without, or that died since, until they are rebuilt.
     gone: BTreeSet<usize>,
     oracle: Oracle,
@@ -292,7 +294,13 @@ impl World {
         if let Some(rate) = self.plan.rate {
             volume.engine.set_rates(Rates::asked_for(Some(rate)));
         }
-        self.volume = Some(volume);
+        let mut cores = Cores::alone(volume, Random::from_seed(self.plan.seed ^ self.events), self.plan.latency);
+        if self.plan.shards > 0 {
+            let seated = self.seats(&cores);
+            let tuning = Tuning { strip_frames: 2048, ..self.tuning() };
+            cores.divide(&seated, self.plan.shards, &tuning, self.plan.unit_stripes);
+        }
+        self.volume = Some(cores);
         self.tally.starts += 1;
         Ok(true)
     }
@@ -320,6 +328,20 @@ impl World {
         let mut devices = DeviceSet::new(devices);
         self.begin_replacements(beside, &mut devices);
         Ok(devices)
+    }
+
+    /// Disks of members that are there, by seat.
+    fn seats(&self, volume: &InPlaceVolume) -> Vec<(Role, DiskHandle)> {
+        let role = array::inplace::members::role;
+        let own = self.disks.iter().enumerate().map(|(index, disk)| (role(index), disk.clone()));
+        let beside = self.replacements.by_role().map(|(index, disk)| (role(index).replacement(), disk.clone()));
+        let seated = own.chain(beside).map(|(place, disk)| (volume.engine.seat(place), disk));
+        seated.filter(|(seat, _)| volume.devices.geometry(*seat).is_some()).collect()
+    }
+
+    /// Ways to a disk, for all engines.
+    fn ways(&self, disk: &DiskHandle) -> Ways {
+        ways(disk, self.plan.shards)
     }
 
     fn tuning(&self) -> Tuning {
@@ -358,7 +380,7 @@ impl World {
         }
     }
 
-    fn volume(&mut self) -> &mut InPlaceVolume {
+    fn volume(&mut self) -> &mut Cores {
         self.volume.as_mut().expect("a started array")
     }
 
@@ -602,7 +624,7 @@ impl World {
         let mut replies = std::mem::take(&mut self.replies);
         let volume = self.volume();
         while volume.turn(now, &mut replies) {}
-        volume.engine.check_invariants();
+        volume.check_invariants();
         self.look_at_spares();
         self.look_at_replacements()?;
         self.look_at_blemishes();
@@ -627,7 +649,7 @@ impl World {
     fn step_once(&mut self, awaited: &str) -> Result<(), Failure> {
         self.events += 1;
         if self.events > EVENTS_MAX {
-            let state = self.volume().engine.describe();
+            let state = self.volume().describe();
             return Err(Failure::new(format!("no end of waiting for {awaited}: {state}")));
         }
         let next = self.volume().next_deadline();

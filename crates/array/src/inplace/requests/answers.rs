@@ -63,7 +63,9 @@ impl InPlace {
         if has_failed {
             self.stock.pool().give_many(&mut frames);
         }
-        fx.replies.push(Reply { id, outcome, frames });
+        if !self.answer_part(id, outcome, &mut frames) {
+            fx.replies.push(Reply { id, outcome, frames });
+        }
     }
 
     /// A failure was recorded, or nothing is recorded any more.

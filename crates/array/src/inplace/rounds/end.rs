@@ -4,7 +4,8 @@ use super::super::map::Strip;
 use super::super::plan::{Method, RowFacts};
 use super::super::row_set::RowSet;
 use super::super::rows::Rows;
-use super::super::table::{Kind, Logged, Phase};
+use super::super::shards::Place;
+use super::super::table::{Kind, Logged, Phase, Round};
 use super::super::{Effects, InPlace};
 use base::pieces::PieceSet;
 use base::time::Instant;
@@ -49,12 +50,7 @@ impl InPlace {
             self.table.pools.keep_row(row);
         }
         self.stock.unreserve(round.reserved);
-        if let Some(pages) = &mut self.pages {
-            round.regions.iter().for_each(|region| pages.release(*region));
-        }
-        if round.is_marked() {
-            self.scribe.end_writing(now);
-        }
+        self.end_marked_round(now, &round);
         let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
         for &(request, touched) in &round.jobs {
             let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
@@ -78,6 +74,27 @@ impl InPlace {
         }
     }
 
+    /// A round begins that takes the dirty mark.
+    pub(super) fn begin_marked_round(&mut self) {
+        match &mut self.place {
+            Place::Shard(shard) => shard.begin_writing(),
+            Place::Alone | Place::Control(_) => self.scribe.begin_writing(),
+        }
+    }
+
+    /// A round no longer needs bits and dirty mark.
+    pub(in crate::inplace) fn end_marked_round(&mut self, now: Instant, round: &Round) {
+        if let Place::Shard(shard) = &mut self.place {
+            return shard.end_round(&round.regions, now);
+        }
+        if let Some(pages) = &mut self.pages {
+            round.regions.iter().for_each(|region| pages.release(*region));
+        }
+        if round.is_marked() {
+            self.scribe.end_writing(now);
+        }
+    }
+
     /// A round is through that was in a log.
     fn end_round_of_log(&mut self, logged: Logged) {
         match (logged, &mut self.ahead.logs, &mut self.ahead.journal) {
@@ -88,7 +105,7 @@ impl InPlace {
     }
 
     /// Rows of a round that wrote, with what it was to write.
-    fn written_in(&self, kind: Kind, rows: &Rows) -> Vec<(u16, PieceSet)> {
+    pub(in crate::inplace) fn written_in(&self, kind: Kind, rows: &Rows) -> Vec<(u16, PieceSet)> {
         match kind {
             Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
                 .map(|row| (row, PieceSet::first(self.map.data_count())))

@@ -2,6 +2,7 @@
 
 use super::super::completions::PieceCommand;
 use super::super::runs::{Run, for_each_run};
+use super::super::shards::Place;
 use super::super::table::{Kind, Logged, Phase};
 use super::super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -15,6 +16,9 @@ impl InPlace {
     pub(super) fn may_write(&self, number: u32) -> bool {
         let is_broken = self.members.is_broken();
         let round = self.table.slot(number).round.as_ref().expect("a round writes");
+        if let Place::Shard(shard) = &self.place {
+            return shard.may_write(&round.regions);
+        }
         if self.ahead.journal.is_some() && round.logged == Logged::Waits {
             return false;
         }

@@ -52,13 +52,15 @@ pub(crate) struct Hub<'v> {
     /// The first core's share of frames.
     pool: FramePool,
     visitors: Slab<Visitor>,
+    /// Loops that ask nothing more.
+    left: usize,
     /// Empty, with capacity.
     asks_taken: Vec<(usize, Ask)>,
     replies: Vec<Reply>,
 }
 
 impl<'v> Hub<'v> {
-    pub(super) fn new(
+    pub(crate) fn new(
         volume: &'v mut dyn Controlled,
         merges_max: usize,
         share: usize,
@@ -70,6 +72,7 @@ impl<'v> Hub<'v> {
             has_ended: false,
             pool: FramePool::new(share),
             visitors: Slab::new(),
+            left: 0,
             asks_taken: Vec::new(),
             replies: Vec::new(),
         }
@@ -78,6 +81,11 @@ impl<'v> Hub<'v> {
     /// Becomes readable when other cores ask something of a thread that sleeps.
     pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
         self.exchange.bell()
+    }
+
+    /// Loops that said that they ask nothing more.
+    pub(crate) fn left(&self) -> usize {
+        self.left
     }
 
     fn let_in(&mut self, now: Instant, origin: Origin, ask: Ask) {
@@ -97,6 +105,7 @@ impl<'v> Hub<'v> {
                 merge.id = register(merge.id);
                 self.gated.merge(now, merge);
             }
+            Ask::Leave => self.left += 1,
         }
     }
 
@@ -170,6 +179,11 @@ impl Volume for Hub<'_> {
     fn has_ended(&self) -> bool {
         self.has_ended
     }
+
+    fn may_sleep(&mut self) -> bool {
+        let has_news = self.gated.has_ended() && !self.has_ended;
+        !has_news && self.gated.may_sleep() && self.exchange.may_sleep()
+    }
 }
 
 impl Backend for Hub<'_> {
@@ -179,10 +193,5 @@ impl Backend for Hub<'_> {
 
     fn merge(&mut self, now: Instant, merge: Merge) {
         self.let_in(now, Origin::Here, Ask::Merge(merge));
-    }
-
-    fn may_sleep(&mut self) -> bool {
-        let has_news = self.gated.has_ended() && !self.has_ended;
-        !has_news && self.exchange.may_sleep()
     }
 }

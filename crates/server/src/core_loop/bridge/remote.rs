@@ -63,6 +63,10 @@ impl Volume for Remote {
     fn has_ended(&self) -> bool {
         self.caller.is_closed()
     }
+
+    fn may_sleep(&mut self) -> bool {
+        self.caller.may_sleep()
+    }
 }
 
 impl Backend for Remote {
@@ -72,9 +76,5 @@ impl Backend for Remote {
 
     fn merge(&mut self, _now: Instant, merge: Merge) {
         self.caller.ask(Ask::Merge(merge));
-    }
-
-    fn may_sleep(&mut self) -> bool {
-        self.caller.may_sleep()
     }
 }

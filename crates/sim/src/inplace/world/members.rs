@@ -87,7 +87,9 @@ impl World {
         }
         let (disk, superblock) = self.joining()?;
         self.wear(&disk, &superblock, member);
-        while let Err(refused) = self.volume().add_member(role, superblock.clone(), Box::new(disk.clone())) {
+        loop {
+            let ways = self.ways(&disk);
+            let Err(refused) = self.volume().add_member(role, superblock.clone(), ways) else { break };
             match refused {
                 AddRefused::Busy(_) => self.step("answers of a member that failed")?,
                 // Another one failed meanwhile.
@@ -180,6 +182,10 @@ impl World {
             let is = |other: &Role| other.index() == *role;
             status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
         };
+        // A shard may have met the fault of a member, and the control shard not know it yet: then a request is not answered.
+        if self.plan.shards > 0 && !self.open.is_empty() {
+            return;
+        }
         let disks = &self.disks;
         let before = self.gone.len();
         self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());

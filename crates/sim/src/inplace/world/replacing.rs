@@ -28,6 +28,11 @@ impl Replacements {
         self.disks.values()
     }
 
+    /// Disks by the role of the member.
+    pub(super) fn by_role(&self) -> impl Iterator<Item = (usize, &DiskHandle)> {
+        self.disks.iter().map(|(role, disk)| (*role, disk))
+    }
+
     /// True when a member may be missing, for it was replaced by a disk that is lost.
     pub(super) fn may_be_lost(&self, role: usize) -> bool {
         self.lost.contains(&role)
@@ -83,7 +88,8 @@ impl World {
             return Ok(());
         }
         let (disk, superblock) = self.joining()?;
-        let replaced = self.volume().replace_member(role, superblock, Box::new(disk.clone()));
+        let ways = self.ways(&disk);
+        let replaced = self.volume().replace_member(role, superblock, ways);
         replaced.map_err(|refused| Failure::new(format!("not replaced: {refused}")))?;
         self.replacements.disks.insert(member, disk);
         Ok(())

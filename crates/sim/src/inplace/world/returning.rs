@@ -28,7 +28,8 @@ impl World {
             let events = found.events();
             let bad_blocks = found.bad_blocks.clone().map_err(Failure::new)?;
             let back = Returning { superblock, events, bad_blocks };
-            match self.volume().return_member(role, back, Box::new(disk.clone())) {
+            let ways = self.ways(&disk);
+            match self.volume().return_member(role, back, ways) {
                 Ok(()) => break,
                 Err(ReturnRefused::Role(AddRefused::Busy(_))) => {
                     self.step("answers of a member that failed")?;

@@ -50,7 +50,8 @@ impl World {
         let disk = DiskHandle::new(content, self.plan.is_volatile, self.plan.latency, self.random.bits());
         let name = format!("spare {number:?}");
         self.spares.push((name.clone(), disk.clone()));
-        self.volume().spares.push(Spare { name, superblock, device: Box::new(disk) });
+        let device = self.ways(&disk);
+        self.volume().spares.push(Spare { name, superblock, device });
         Ok(())
     }
 
@@ -75,7 +76,7 @@ impl World {
             if !self.spares.iter().any(|(_, other)| other.is(&disk)) {
                 self.spares.push((name.clone(), disk.clone()));
             }
-            spares.push(Spare { name, superblock, device: Box::new(disk) });
+            spares.push(Spare { name, superblock, device: self.ways(&disk) });
         }
         spares
     }

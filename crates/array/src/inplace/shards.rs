@@ -1,0 +1,113 @@
+//! Shards: the engine once a core. Each has the strips of its units ([`spread`]), a table, a cache and devices of its own.
+//!
+//! ```text
+//!   requests ──> shard of their unit: rounds of its own ──> members
+//!                   │  ^
+//!   Ask, GiveBack,  │  │  Terms, Recall,
+//!   Handed          v  │  Granted, Answer                          messages
+//!                control shard: superblocks, bitmap, members, sweeps, and all that is not plain
+//! ```
+//! The [`control`] shard is the engine as it is without others: it serves any array, in any state. Shards beside it do what most requests are,
+//! plain reads and writes of an array that is well ([`shard`]), and hand it the rest, request by request. While an array is not well, strips
+//! are recalled, and it does everything. What a write needs of dirty mark and bitmap is lent ([`leases`]), so that the path of a write has no
+//! message, no lock and no shared line in it.
+//!
+//! All of them are state machines without threads: [`messages`] are carried by whoever has the threads, in order for each pair.
+
+pub mod control;
+pub mod leases;
+pub mod messages;
+pub mod router;
+pub mod shard;
+pub mod spread;
+
+use super::bad_blocks::BadBlocks;
+use super::cache::Cache;
+use super::map::Map;
+use super::places::Places;
+use super::policy::PolicyState;
+use super::recovery::Recovery;
+use super::replay::Replay;
+use super::scribe::Scribe;
+use super::start::Tuning;
+use super::stock::Stock;
+use super::sync::Sync;
+use super::window::Window;
+use super::{Counters, InPlace, WriteAhead};
+use base::slab::Slab;
+use block::md::assembly::Policy;
+use control::Control;
+use shard::Shard;
+use spread::Spread;
+
+/// Place of an engine among those of an array.
+#[derive(Debug, Default)]
+pub(super) enum Place {
+    /// There is no other.
+    #[default]
+    Alone,
+    /// It lends strips to others.
+    Control(Box<Control>),
+    /// It has strips on terms.
+    Shard(Box<Shard>),
+}
+
+impl InPlace {
+    /// Makes this engine the control shard of so many others, which have devices open at these seats. They have no strips before messages say
+    /// so.
+    ///
+    /// # Panics
+    /// When it has others, or there are to be none.
+    pub fn divide(&mut self, count: usize, seated: Places, tuning: &Tuning) -> Vec<InPlace> {
+        assert!(matches!(self.place, Place::Alone) && count > 0, "{count} shards");
+        self.place = Place::Control(Box::new(Control::new(count, seated)));
+        (0..count).map(|_| self.shard(tuning)).collect()
+    }
+
+    /// Spread of the volume over so many shards.
+    #[must_use]
+    pub fn spread(&self, shards: usize) -> Spread {
+        Spread::new(self.stripe_blocks(), shards)
+    }
+
+    /// Blocks of data of a stripe.
+    #[must_use]
+    pub fn stripe_blocks(&self) -> u64 {
+        self.map.chunk_rows() * u64::from(self.map.geometry().data_chunks())
+    }
+
+    /// True of an engine that has strips on terms.
+    #[inline]
+    pub(super) fn is_shard(&self) -> bool {
+        matches!(self.place, Place::Shard(_))
+    }
+
+    /// An engine with the members and the map of this one.
+    fn shard(&self, tuning: &Tuning) -> InPlace {
+        let cache = Cache::new(tuning.cache_bytes, self.members.count());
+        let map: Map = self.map.clone();
+        InPlace {
+            sync: Sync::default(),
+            policy: PolicyState::new(Policy::Resync),
+            ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(Vec::new(), false) },
+            members: self.members.clone(),
+            recovery: Recovery::from_row(map.rows()),
+            map,
+            stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
+            cache,
+            window: Window::new(tuning.window),
+            table: super::table::Table::default(),
+            requests: super::requests::Requests::default(),
+            direct: Slab::default(),
+            commands: Slab::default(),
+            scribe: Scribe::new(Vec::new(), 0, false, tuning.began),
+            pages: None,
+            bad_blocks: BadBlocks::unused(),
+            sweeps: super::sweep::Sweeps::new(self.rates()),
+            scrub: super::scrub::Scrub::default(),
+            counters: Counters::default(),
+            is_stopping: false,
+            place: Place::Shard(Box::default()),
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The control shard: lends marks, bits and strips to the others, and does what they hand over.
+//!
+//! ```text
+//!   In ──all is plain: Terms──> Out ──something is not: Recall──> Recalling ──Recalled──> In
+//! ```
+//! *Plain* is an array with all members in sync, all parities right, no lists of bad blocks, no partial parity log and no journal, in which
+//! nothing sweeps over strips and nothing is changed. Everything else is done here alone, by the engine as it is without shards, once
+//! all shards are in.
+
+use super::super::counters::Counters;
+use super::super::map::Strip;
+use super::super::places::Places;
+use super::super::table::{Cell, Job, Work};
+use super::super::{Effects, InPlace};
+use super::Place;
+use super::messages::{Handed, Lease, Report, RowCell, Terms, Ticket, ToControl, ToShard, Unwritten};
+use crate::request::{Outcome, RequestId};
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use base::slab::Slab;
+use base::time::Instant;
+use base::units::Lba;
+use block::device::BlockDevice;
+use block::md::Role;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Marks names of requests that were handed over; the rest of the name is the number of an open part.
+const HANDED: u64 = 1 << 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is in work there.
+    In,
+    /// It has strips.
+    Out,
+    /// It has been told to give them back.
+    Recalling,
+}
+
+/// Shard as the control shard sees it.
+#[derive(Debug)]
+struct Other {
+    state: State,
+    /// Leases that it has, or asked for: those that are not granted yet are false.
+    leases: BTreeMap<Lease, (Ticket, bool)>,
+    /// Parts that wait for the end of a recall, or of a change of the policy.
+    held: Vec<(u32, Handed)>,
+    report: Report,
+}
+
+/// Part that was handed over.
+#[derive(Clone, Copy, Debug)]
+struct OpenPart {
+    shard: usize,
+    part: u32,
+    frames: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Control {
+    others: Vec<Other>,
+    parts: Slab<OpenPart>,
+    /// Seats of devices that all shards have open.
+    seated: Places,
+    messages: Vec<(usize, ToShard)>,
+}
+
+impl Control {
+    /// The control shard of so many others, which have devices open at these seats.
+    #[must_use]
+    pub fn new(others: usize, seated: Places) -> Control {
+        let other =
+            || Other { state: State::In, leases: BTreeMap::new(), held: Vec::new(), report: Report::default() };
+        Control {
+            others: (0..others).map(|_| other()).collect(),
+            parts: Slab::default(),
+            seated,
+            messages: Vec::new(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.others.iter().any(|other| other.state != State::In)
+    }
+
+    fn tell_all(&mut self, message: impl Fn() -> ToShard) {
+        let all = (0..self.others.len()).map(|shard| (shard, message()));
+        self.messages.extend(all);
+    }
+
+    /// Moves a shard to a state, with what tells it.
+    fn turn(&mut self, shard: usize, to: State, message: ToShard) {
+        let is_next = matches!(
+            (self.others[shard].state, to),
+            (State::In, State::Out) | (State::Out, State::Recalling)
+        );
+        assert!(is_next, "{to:?} after {:?}", self.others[shard].state);
+        self.others[shard].state = to;
+        self.messages.push((shard, message));
+    }
+
+    /// Adds what the others report.
+    pub fn add_reports(&self, own: &mut Report) {
+        for Other { report, .. } in &self.others {
+            own.counters += &report.counters;
+            own.cache_frames += report.cache_frames;
+            own.strips += report.strips;
+        }
+    }
+
+    /// Describes it in a few words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let states = self.others.iter().map(|other| {
+            format!("{:?} with {} leases, {} parts held", other.state, other.leases.len(), other.held.len())
+        });
+        format!("{}; {} parts open", states.collect::<Vec<_>>().join(", "), self.parts.len())
+    }
+}
+
+impl InPlace {
+    fn control_mut(&mut self) -> &mut Control {
+        match &mut self.place {
+            Place::Control(control) => control,
+            Place::Alone | Place::Shard(_) => unreachable!("only the control shard is told this"),
+        }
+    }
+
+    /// True while other shards have strips, or what they had is not yet back.
+    #[must_use]
+    pub fn shares_strips(&self) -> bool {
+        matches!(&self.place, Place::Control(control) if control.is_shared())
+    }
+
+    /// True when other shards have a device open at this seat, and may use it, or have said something of it that is not heard.
+    #[must_use]
+    pub fn is_used_elsewhere(&self, seat: Role) -> bool {
+        let Place::Control(control) = &self.place else { return false };
+        let has_held = control.others.iter().any(|other| !other.held.is_empty());
+        control.seated.contains(seat.index()) && (control.is_shared() || has_held)
+    }
+
+    /// A device has a seat from now on, or none has: other shards get their own ways to it.
+    ///
+    /// # Panics
+    /// When there are others than one way for each shard.
+    pub fn seat_elsewhere(&mut self, seat: Role, ways: Vec<Box<dyn BlockDevice>>) {
+        let Place::Control(control) = &mut self.place else { return };
+        if control.seated.contains(seat.index()) {
+            control.seated = control.seated.without(Places::one(seat.index()));
+            control.tell_all(|| ToShard::Seat(seat, None));
+        }
+        if ways.is_empty() {
+            return;
+        }
+        assert!(ways.len() == control.others.len(), "{} ways for {} shards", ways.len(), control.others.len());
+        control.seated.insert(seat.index());
+        let all = ways.into_iter().enumerate();
+        control.messages.extend(all.map(|(shard, way)| (shard, ToShard::Seat(seat, Some(way)))));
+    }
+
+    /// A device answers no more, and was given up.
+    pub fn abandon_elsewhere(&mut self, seat: Role) {
+        if let Place::Control(control) = &mut self.place
+            && control.seated.contains(seat.index())
+        {
+            control.tell_all(|| ToShard::Abandon(seat));
+        }
+    }
+
+    /// Messages for other shards since this was asked last.
+    pub fn take_messages_to_shards(&mut self, into: &mut Vec<(usize, ToShard)>) {
+        if let Place::Control(control) = &mut self.place {
+            into.append(&mut control.messages);
+        }
+    }
+
+    /// Takes a message of another shard.
+    pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
+        match message {
+            ToControl::Handed(part, handed) => {
+                let is_held = self.is_changing();
+                let other = &mut self.control_mut().others[shard];
+                if is_held || other.state == State::Recalling {
+                    other.held.push((part, handed));
+                } else {
+                    self.begin_part(shard, (part, handed), fx);
+                }
+            }
+            ToControl::Recalled => {
+                let other = &mut self.control_mut().others[shard];
+                assert!(other.state == State::Recalling && other.leases.is_empty(), "a recall of {other:?}");
+                other.state = State::In;
+            }
+            ToControl::Ask(lease, ticket) => self.ask_for(shard, lease, ticket),
+            ToControl::GiveBack(lease, ticket) => self.take_lease_back(now, shard, lease, ticket),
+            ToControl::Reported(report) => self.control_mut().others[shard].report = *report,
+        }
+    }
+
+    fn ask_for(&mut self, shard: usize, lease: Lease, ticket: Ticket) {
+        let before = self.control_mut().others[shard].leases.insert(lease, (ticket, false));
+        assert!(before.is_none(), "shard {shard} asks twice for {lease:?}");
+        match lease {
+            Lease::Mark => self.scribe.begin_writing(),
+            Lease::Region(region) => self.pages.as_mut().expect("a bitmap with regions").ask(region),
+        }
+    }
+
+    fn take_lease_back(&mut self, now: Instant, shard: usize, lease: Lease, ticket: Ticket) {
+        let lent = self.control_mut().others[shard].leases.remove(&lease);
+        assert!(lent.is_some_and(|(own, _)| own == ticket), "shard {shard} has no {lease:?} of {ticket:?}");
+        match lease {
+            Lease::Mark => self.scribe.end_writing(now),
+            Lease::Region(region) => self.pages.as_mut().expect("a bitmap with regions").release(region),
+        }
+    }
+
+    /// Lends what is durable, begins what was held, and gives strips out or calls them in; true when something moved.
+    pub(in super::super) fn advance_control(&mut self, fx: &mut Effects) -> bool {
+        if !matches!(self.place, Place::Control(_)) {
+            return false;
+        }
+        let mut moves = self.grant_leases();
+        moves |= self.begin_held(fx);
+        let is_plain = self.is_plain();
+        let wanted = if is_plain { State::In } else { State::Out };
+        let others = &self.control_mut().others;
+        let turning: Vec<usize> = (0..others.len()).filter(|shard| others[*shard].state == wanted).collect();
+        if is_plain && !turning.is_empty() {
+            // What is kept here of a strip is not what a shard leaves there.
+            self.cache.clear(&mut self.stock);
+        }
+        for shard in turning {
+            moves = true;
+            if is_plain {
+                let terms = Box::new(self.terms());
+                self.control_mut().turn(shard, State::Out, ToShard::Terms(terms));
+            } else {
+                self.control_mut().turn(shard, State::Recalling, ToShard::Recall);
+            }
+        }
+        moves
+    }
+
+    fn terms(&self) -> Terms {
+        let region_sectors = self.pages.as_ref().map(|pages| {
+            let sectors = pages.sectors_of(0);
+            if pages.regions_count() > 1 { sectors.end - sectors.start } else { u64::MAX }
+        });
+        Terms { members: self.members.clone(), region_sectors }
+    }
+
+    fn grant_leases(&mut self) -> bool {
+        let has_mark = self.scribe.is_ready() && !self.members.is_broken();
+        // See `are_bits_durable`.
+        let are_recorded = !self.has_unrecorded_failure();
+        let InPlace { place, pages, .. } = self;
+        let Place::Control(control) = place else { return false };
+        let Control { others, messages, .. } = &mut **control;
+        let before = messages.len();
+        for (shard, other) in others.iter_mut().enumerate() {
+            for (lease, (ticket, is_granted)) in other.leases.iter_mut().filter(|(_, (_, granted))| !granted) {
+                *is_granted = match lease {
+                    Lease::Mark => has_mark,
+                    Lease::Region(region) => {
+                        are_recorded && pages.as_ref().is_some_and(|pages| pages.is_durable(*region))
+                    }
+                };
+                if *is_granted {
+                    messages.push((shard, ToShard::Granted(*lease, *ticket)));
+                }
+            }
+        }
+        messages.len() > before
+    }
+
+    fn begin_held(&mut self, fx: &mut Effects) -> bool {
+        if self.is_changing() {
+            return false;
+        }
+        let mut moves = false;
+        for shard in 0..self.control_mut().others.len() {
+            let other = &mut self.control_mut().others[shard];
+            if other.state == State::Recalling {
+                continue;
+            }
+            for part in std::mem::take(&mut other.held) {
+                moves = true;
+                self.begin_part(shard, part, fx);
+            }
+        }
+        moves
+    }
+
+    /// True when shards may work by themselves.
+    fn is_plain(&self) -> bool {
+        let Place::Control(control) = &self.place else { return false };
+        let are_whole = !self.members.is_degraded() && self.members.newcomers().next().is_none();
+        let is_simple = self.ahead.logs.is_none() && self.ahead.journal.is_none() && !self.is_replaying();
+        let has_lists = !self.bad_blocks.is_empty() || self.has_unrecorded_bad_blocks();
+        let is_swept = self.sweeps.in_flight > 0 || self.scrub.is_active();
+        let seats = || self.members.live().iter().map(|role| self.members.seat(super::super::members::role(role)));
+        !self.is_stopping
+            && !self.is_changing()
+            && are_whole
+            && is_simple
+            && self.sync.is_whole()
+            && !has_lists
+            && !is_swept
+            && seats().all(|seat| control.seated.contains(seat.index()))
+    }
+
+    /// Begins a part that another shard handed over.
+    fn begin_part(&mut self, shard: usize, (part, handed): (u32, Handed), fx: &mut Effects) {
+        let frames = handed.frames_count();
+        self.stock.pool().adopt(frames);
+        let number = self.control_mut().parts.insert(OpenPart { shard, part, frames });
+        let id = RequestId(HANDED | u64::from(number));
+        let request = match handed {
+            Handed::Read { lba, frames } => {
+                let run = u64::try_from(frames.len()).expect("a run of a chunk");
+                let request = self.requests.open_handed(id, Some(frames));
+                self.read_run(request, lba, (0, run), fx);
+                request
+            }
+            Handed::Write { cells, durable } => {
+                let request = self.requests.open_handed(id, None);
+                self.write_handed(request, cells, durable);
+                request
+            }
+            Handed::Zero(rows) => {
+                let request = self.requests.open_handed(id, None);
+                self.zero_handed(request, rows);
+                request
+            }
+            Handed::Unwritten { pieces, written } => {
+                let request = self.requests.open_handed(id, None);
+                self.list_unwritten(request, pieces, written);
+                request
+            }
+        };
+        self.part_done(request, fx);
+    }
+
+    /// Pieces were not written with a shard: as with a round of this engine, all others of their rows were.
+    fn list_unwritten(&mut self, request: u32, pieces: Vec<Unwritten>, written: Vec<(u64, PieceSet)>) {
+        for Unwritten { seat, rows, is_gone } in pieces {
+            let member = self.seat(seat);
+            match is_gone {
+                true => self.fail_member(member),
+                false => self.on_unwritable(member, rows),
+            }
+        }
+        for (row, pieces) in written {
+            let (strip, row) = self.place_of_row(row);
+            self.requests.note_listed(request, (strip, row, pieces));
+        }
+    }
+
+    fn write_handed(&mut self, request: u32, cells: Vec<RowCell>, durable: bool) {
+        if self.is_read_only() {
+            cells.into_iter().filter_map(|cell| cell.frame).for_each(|frame| self.stock.pool().give(frame));
+            return self.requests.fail(request);
+        }
+        if let Some(first) = cells.first() {
+            let lba = self.lba_of_cell(first);
+            let count = u64::try_from(cells.len()).expect("cells of a strip");
+            self.window.note_write(lba.0, count, self.requests.count());
+        }
+        let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
+        for RowCell { row, piece, frame } in cells {
+            let (strip, row) = self.place_of_row(row);
+            strips.entry(strip).or_default().push(Cell { row, piece, frame });
+        }
+        for (strip, cells) in strips {
+            self.requests.add_part(request);
+            self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+        }
+    }
+
+    fn zero_handed(&mut self, request: u32, rows: Range<u64>) {
+        if self.is_read_only() {
+            return self.requests.fail(request);
+        }
+        let strips = self.map.strip_of(rows.start).0..=self.map.strip_of(rows.end - 1).0;
+        for strip in strips.map(Strip) {
+            // A journal has no words for whole stripes of zeros.
+            let work = match self.ahead.journal {
+                Some(_) => Work::Write { cells: self.zeros_of(strip), durable: false },
+                None => Work::Zero,
+            };
+            self.requests.add_part(request);
+            self.offer(strip, Job { request: Some(request), work });
+        }
+    }
+
+    /// All data of a strip, as zeros.
+    fn zeros_of(&self, strip: Strip) -> Vec<Cell> {
+        let rows = u16::try_from(self.map.rows_of(strip).count()).expect("at most 128");
+        let pieces = 0..self.map.data_count();
+        (0..rows).flat_map(|row| pieces.clone().map(move |piece| Cell { row, piece, frame: None })).collect()
+    }
+
+    fn place_of_row(&self, row: u64) -> (Strip, u16) {
+        let strip = self.map.strip_of(row);
+        (strip, u16::try_from(row - self.map.rows_of(strip).start).expect("at most 128 rows"))
+    }
+
+    fn lba_of_cell(&self, cell: &RowCell) -> Lba {
+        let (strip, row) = self.place_of_row(cell.row);
+        self.map.lba_of(strip, row, cell.piece)
+    }
+
+    /// Answers a part that was handed over; false when the request is nobody's part.
+    pub(in super::super) fn answer_part(
+        &mut self,
+        id: RequestId,
+        outcome: Outcome,
+        frames: &mut Vec<Frame>,
+    ) -> bool {
+        if id.0 & HANDED == 0 || !matches!(self.place, Place::Control(_)) {
+            return false;
+        }
+        let number = u32::try_from(id.0 ^ HANDED).expect("a number of a slab");
+        let OpenPart { shard, part, frames: count } = self.control_mut().parts.remove(number);
+        let mut frames = std::mem::take(frames);
+        if frames.is_empty() {
+            self.stock.pool().take_many(count, &mut frames);
+        }
+        assert!(frames.len() == count, "{} frames for {count}", frames.len());
+        self.stock.pool().disown(count);
+        self.control_mut().messages.push((shard, ToShard::Answer { part, outcome, frames }));
+        true
+    }
+
+    /// What the engine has done, with what other shards reported.
+    pub(in super::super) fn report(&self) -> Report {
+        let mut report =
+            Report { counters: self.counters, cache_frames: self.cache.frames(), strips: self.table.len() };
+        if let Place::Control(control) = &self.place {
+            control.add_reports(&mut report);
+        }
+        report
+    }
+
+    /// Counters of what was done, with those of other shards as they reported them.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.report().counters
+    }
+
+    /// Asserts what must hold between events.
+    pub(in super::super) fn check_shards(&self) {
+        let Place::Control(control) = &self.place else { return };
+        let marks = control.others.iter().filter(|other| other.leases.contains_key(&Lease::Mark)).count();
+        assert!(self.scribe.writers() >= marks, "{marks} marks are lent");
+        let is_granted = |(_, granted): &(Ticket, bool)| *granted;
+        for (lease, _) in control.others.iter().flat_map(|other| &other.leases).filter(|(_, own)| is_granted(own))
+        {
+            match lease {
+                Lease::Mark => assert!(self.scribe.is_ready() || self.members.is_broken(), "a mark that is not there"),
+                Lease::Region(region) => {
+                    let is_durable = self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
+                    assert!(is_durable || self.members.is_broken(), "a bit of region {region} that is not there");
+                }
+            }
+        }
+        if control.is_shared() {
+            assert!(self.sweeps.in_flight == 0, "strips of others are swept");
+        }
+    }
+}

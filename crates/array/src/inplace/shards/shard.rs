@@ -1,0 +1,397 @@
+//! A shard that has strips on the control shard's terms, and hands over what is not plain work.
+//!
+//! *Plain work* is reads that members return, and rounds of writes and zeros all of whose commands succeed. A strip is *away* while parts of it
+//! are with the control shard, or all strips were recalled: nothing is begun on it then, what comes for it is handed over, and a round
+//! that has not begun to write is, too. Of a round that has, the pieces that could not be written are. A part is handed over when no round of its strip is in flight; but for a recall, where the control
+//! shard begins nothing before it was confirmed.
+
+use super::super::completions::PieceCommand;
+use super::super::map::Strip;
+use super::super::table::{Cell, Job, Kind, Phase, Round, Slot, Wanted, Work};
+use super::super::{Effects, InPlace};
+use super::Place;
+use super::leases::Leases;
+use super::messages::{Handed, Lease, Report, RowCell, Terms, Ticket, ToControl, ToShard, Unwritten};
+use crate::request::Outcome;
+use base::frame::Frame;
+use base::slab::Slab;
+use base::time::{Instant, Nanos};
+use base::units::Lba;
+use block::device::Status;
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Least time between two reports.
+const REPORT_EVERY: Nanos = Nanos::from_micros(100_000);
+
+/// Part that is with the control shard.
+#[derive(Debug)]
+struct Part {
+    /// Requests that wait for it.
+    requests: Vec<u32>,
+    /// Strip that it is of.
+    strip: Strip,
+    /// Place of the first block in the request, of a read.
+    index: Option<usize>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shard {
+    is_recalled: bool,
+    /// The control shard knows that nothing is in work here.
+    has_confirmed: bool,
+    /// Strips of which parts are with the control shard, and how many.
+    away: BTreeMap<Strip, u32>,
+    parts: Slab<Part>,
+    leases: Leases,
+    /// Pieces that members did not take, with the slots of their rounds.
+    unwritten: Vec<(u32, Unwritten)>,
+    region_sectors: Option<u64>,
+    messages: Vec<ToControl>,
+    /// Last report, and the time of the next.
+    told: Report,
+    tell_at: Instant,
+}
+
+impl Shard {
+    /// A shard that has no strips yet.
+    #[must_use]
+    pub fn new() -> Shard {
+        Shard {
+            is_recalled: true,
+            has_confirmed: true,
+            away: BTreeMap::new(),
+            parts: Slab::default(),
+            leases: Leases::default(),
+            unwritten: Vec::new(),
+            region_sectors: None,
+            messages: Vec::new(),
+            told: Report::default(),
+            tell_at: Instant(0),
+        }
+    }
+
+    #[inline]
+    fn is_away(&self, strip: Strip) -> bool {
+        self.is_recalled || (!self.away.is_empty() && self.away.contains_key(&strip))
+    }
+
+    /// Regions of rows of the array, or none without a bitmap.
+    fn regions_of(&self, rows: Range<u64>) -> Range<u64> {
+        let Some(sectors) = self.region_sectors else { return 0..0 };
+        rows.start * ROW_SECTORS / sectors..(rows.end * ROW_SECTORS).div_ceil(sectors)
+    }
+
+    /// True when a round that changes these regions may write.
+    pub fn may_write(&self, regions: &[u64]) -> bool {
+        let is_held = |region: &u64| self.leases.is_held(Lease::Region(*region));
+        self.leases.is_held(Lease::Mark) && regions.iter().all(is_held)
+    }
+
+    /// A round is going to change rows: it asks for the regions that it has not asked for.
+    pub fn ask(&mut self, rows: Range<u64>, regions: &mut Vec<u64>) {
+        for region in self.regions_of(rows) {
+            if !regions.contains(&region) {
+                self.leases.ask(Lease::Region(region), &mut self.messages);
+                regions.push(region);
+            }
+        }
+    }
+
+    /// A round begins that is going to write.
+    pub fn begin_writing(&mut self) {
+        self.leases.ask(Lease::Mark, &mut self.messages);
+    }
+
+    /// A round of these regions is through that was going to write.
+    pub fn end_round(&mut self, regions: &[u64], now: Instant) {
+        regions.iter().for_each(|region| self.leases.release(Lease::Region(*region), now));
+        self.leases.release(Lease::Mark, now);
+    }
+
+    fn hand(&mut self, requests: Vec<u32>, strip: Strip, (work, index): (Handed, Option<usize>)) {
+        *self.away.entry(strip).or_default() += 1;
+        let part = self.parts.insert(Part { requests, strip, index });
+        self.messages.push(ToControl::Handed(part, work));
+    }
+
+    /// A part comes back.
+    fn take_back(&mut self, part: u32) -> Part {
+        let part = self.parts.remove(part);
+        let count = self.away.get_mut(&part.strip).expect("a strip of which parts are away");
+        *count -= 1;
+        if *count == 0 {
+            self.away.remove(&part.strip);
+        }
+        part
+    }
+
+    /// Time at which there is something to do even if nothing happens.
+    #[must_use]
+    pub fn deadline(&self, report: &Report) -> Option<Instant> {
+        let report = (self.told != *report).then_some(self.tell_at);
+        [self.leases.deadline(), report].into_iter().flatten().min()
+    }
+
+    /// True when parts are with the control shard.
+    #[must_use]
+    pub fn has_parts_away(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Describes it in a few words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "recalled {} (told {}), {} strips away, {:?}",
+            self.is_recalled,
+            self.has_confirmed,
+            self.away.len(),
+            self.leases
+        )
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        Shard::new()
+    }
+}
+
+impl InPlace {
+    fn shard_mut(&mut self) -> &mut Shard {
+        match &mut self.place {
+            Place::Shard(shard) => shard,
+            Place::Alone | Place::Control(_) => unreachable!("only a shard has terms"),
+        }
+    }
+
+    /// Takes a message of the control shard that is not about a device.
+    pub fn hear_control(&mut self, message: ToShard, fx: &mut Effects) {
+        match message {
+            ToShard::Terms(terms) => self.accept(*terms),
+            ToShard::Recall => self.begin_recall(),
+            ToShard::Granted(lease, ticket) => self.on_granted(lease, ticket),
+            ToShard::Answer { part, outcome, frames } => self.on_answered(part, outcome, frames, fx),
+            ToShard::Abandon(_) | ToShard::Seat(..) => unreachable!("devices are the volume's"),
+        }
+    }
+
+    fn accept(&mut self, Terms { members, region_sectors }: Terms) {
+        assert!(!members.is_degraded(), "strips are shared while all members are in sync");
+        self.members = members;
+        let shard = self.shard_mut();
+        assert!(shard.is_recalled && shard.has_confirmed, "terms before a recall was confirmed");
+        (shard.is_recalled, shard.has_confirmed, shard.region_sectors) = (false, false, region_sectors);
+    }
+
+    fn begin_recall(&mut self) {
+        self.shard_mut().is_recalled = true;
+        self.cache.clear(&mut self.stock);
+        self.table.run_all();
+    }
+
+    fn on_granted(&mut self, lease: Lease, ticket: Ticket) {
+        if self.shard_mut().leases.grant(lease, ticket) {
+            self.table.logging().into_iter().for_each(|slot| self.table.run(slot));
+        }
+    }
+
+    fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
+        let Part { requests, index, .. } = self.shard_mut().take_back(part);
+        self.stock.pool().adopt(frames.len());
+        match index {
+            Some(index) => self.requests.put_frames(requests[0], index, &mut frames),
+            None => self.stock.pool().give_many(&mut frames),
+        }
+        for request in requests {
+            if outcome == Outcome::IoError {
+                self.requests.fail(request);
+            }
+            self.part_done(request, fx);
+        }
+    }
+
+    /// True when nothing may be begun on a strip here.
+    #[inline]
+    pub(in super::super) fn is_away(&self, strip: Strip) -> bool {
+        matches!(&self.place, Place::Shard(shard) if shard.is_away(strip))
+    }
+
+    /// Hands blocks of one chunk of a strip over that are read.
+    pub(in super::super) fn hand_read(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
+        let strip = self.map.place(lba).strip;
+        self.requests.add_part(request);
+        self.hand_run(strip, request, (lba, index, usize::try_from(run).expect("at most 256")));
+    }
+
+    fn hand_run(&mut self, strip: Strip, request: u32, (lba, index, count): (Lba, usize, usize)) {
+        let frames = self.requests.lend_frames(request, index, count);
+        self.stock.pool().disown(frames.len());
+        self.shard_mut().hand(vec![request], strip, (Handed::Read { lba, frames }, Some(index)));
+    }
+
+    /// Hands over blocks that their member did not return: a run of one chunk.
+    fn hand_unread(&mut self, strip: Strip, request: u32, mut wanted: Vec<Wanted>) {
+        let Wanted { row, piece, index } = wanted[0];
+        let count = wanted.len();
+        let last = wanted[count - 1];
+        assert!(last.piece == piece && last.index + 1 - index == count, "blocks of one chunk");
+        wanted.clear();
+        self.table.pools.wanted.push(wanted);
+        let lba = self.map.lba_of(strip, row, piece);
+        self.hand_run(strip, request, (lba, index, count));
+    }
+
+    /// Hands work over that was not begun.
+    pub(in super::super) fn hand_job(&mut self, strip: Strip, Job { request, work }: Job) {
+        let rows = self.map.rows_of(strip);
+        let request = request.expect("sweeps are the control shard's");
+        let handed = match work {
+            Work::Read(wanted) => return self.hand_unread(strip, request, wanted),
+            Work::Write { mut cells, durable } => {
+                let of_row = |cell: &mut Cell| RowCell {
+                    row: rows.start + u64::from(cell.row),
+                    piece: cell.piece,
+                    frame: cell.frame.take(),
+                };
+                let handed: Vec<RowCell> = cells.iter_mut().map(of_row).collect();
+                cells.clear();
+                self.table.pools.cells.push(cells);
+                Handed::Write { cells: handed, durable }
+            }
+            Work::Zero => Handed::Zero(rows),
+            work => unreachable!("{work:?} is the control shard's"),
+        };
+        self.stock.pool().disown(handed.frames_count());
+        self.shard_mut().hand(vec![request], strip, (handed, None));
+    }
+
+    /// A command of a round failed: the round is handed over when all of its commands are answered. Of several rows that were not written each
+    /// is written for itself before that.
+    pub(in super::super) fn spoil(
+        &mut self,
+        member: Role,
+        (command, status): (PieceCommand, Status),
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
+        let is_gone = matches!(status, Status::DeviceGone | Status::OutOfRange);
+        if command.is_write && command.count > 1 && !frames.is_empty() && !is_gone {
+            for (row, frame) in (command.first..).zip(frames) {
+                self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);
+            }
+            return;
+        }
+        self.stock.give_vec(frames);
+        self.table.slot_mut(command.slot).round_mut().is_spoiled = true;
+        if command.is_write {
+            let unwritten = Unwritten { seat: self.seat(member), rows: self.rows_of_command(command), is_gone };
+            self.shard_mut().unwritten.push((command.slot, unwritten));
+        }
+    }
+
+    /// Pieces of a round that were not written, beside what was.
+    fn unwritten_of(&mut self, number: u32, strip: Strip, round: &Round) -> Handed {
+        let rows = self.map.rows_of(strip);
+        let written = self.written_in(round.kind, &round.rows).into_iter();
+        let written = written.map(|(place, pieces)| (rows.start + u64::from(place), pieces)).collect();
+        let unwritten = &mut self.shard_mut().unwritten;
+        let pieces = unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
+        Handed::Unwritten { pieces, written }
+    }
+
+    /// Hands over what must not go on here; true when there is nothing else to do for the slot.
+    pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32) -> bool {
+        let Slot { strip, round, .. } = self.table.slot(number);
+        let is_away = self.is_away(*strip);
+        match round {
+            Some(round) if round.pending > 0 => return true,
+            Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
+                self.hand_round(now, number);
+            }
+            Some(_) => return false,
+            None if is_away || self.table.slot(number).waits_to_read() => {}
+            None => return false,
+        }
+        let slot = self.table.slot_mut(number);
+        let (strip, waiting) = (slot.strip, std::mem::take(&mut slot.waiting));
+        slot.release();
+        waiting.into_iter().for_each(|job| self.hand_job(strip, job));
+        self.window.forget(number);
+        self.table.starved.retain(|starved| *starved != number);
+        self.table.close_resting(number);
+        self.feed_starved();
+        true
+    }
+
+    /// Hands a round over, with all that it was to write.
+    fn hand_round(&mut self, now: Instant, number: u32) {
+        let slot = self.table.slot_mut(number);
+        let strip = slot.strip;
+        let mut round = slot.round.take().expect("a round that is handed over");
+        assert!(round.pending == 0, "{} commands in flight", round.pending);
+        self.forget_strip(strip);
+        let handed = match round.kind {
+            _ if round.phase() == Phase::Writing => self.unwritten_of(number, strip, &round),
+            Kind::Write => {
+                let cells = self.cells_of(strip, &mut round);
+                Handed::Write { cells, durable: round.durable }
+            }
+            Kind::Zero => Handed::Zero(self.map.rows_of(strip)),
+            kind => unreachable!("a round of {kind:?} is the control shard's"),
+        };
+        self.stock.part_with(handed.frames_count());
+        let requests = round.jobs.iter().map(|(request, _)| *request).collect();
+        self.end_marked_round(now, &round);
+        for (_, mut row) in round.rows.drain() {
+            row.give_back(&mut self.stock);
+            self.table.pools.keep_row(row);
+        }
+        self.stock.unreserve(round.reserved);
+        self.table.pools.keep_round(round);
+        self.shard_mut().hand(requests, strip, (handed, None));
+    }
+
+    /// Blocks that clients gave a round.
+    fn cells_of(&self, strip: Strip, round: &mut Round) -> Vec<RowCell> {
+        let start = self.map.rows_of(strip).start;
+        let mut cells = Vec::new();
+        for (place, row) in round.rows.iter_mut() {
+            for piece in row.written.iter() {
+                let frame = row.new.take(piece).expect("what a client writes stays until the round ends");
+                cells.push(RowCell { row: start + u64::from(place), piece, frame: Some(frame) });
+            }
+        }
+        cells
+    }
+
+    /// Gives leases back, confirms a recall, reports; true when something moved.
+    pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
+        let is_resting = self.table.is_empty() && self.direct.is_empty();
+        let report = self.report();
+        let shard = self.shard_mut();
+        let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
+        if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
+            shard.has_confirmed = true;
+            shard.messages.push(ToControl::Recalled);
+            moves = true;
+        }
+        if now >= shard.tell_at && shard.told != report {
+            shard.told = report;
+            shard.tell_at = now + REPORT_EVERY;
+            shard.messages.push(ToControl::Reported(Box::new(report)));
+        }
+        moves
+    }
+
+    /// Messages for the control shard since this was asked last.
+    pub fn take_messages_to_control(&mut self, into: &mut Vec<ToControl>) {
+        if let Place::Shard(shard) = &mut self.place {
+            into.append(&mut shard.messages);
+        }
+    }
+}
