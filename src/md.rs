@@ -23,6 +23,7 @@ mod report;
 pub mod scrub;
 pub mod serve;
 mod served;
+mod shards;
 mod spare;
 pub mod status;
 pub mod target;

@@ -8,7 +8,6 @@ use array::inplace::members::role;
 use array::inplace::recovery::AddRefused;
 use array::inplace::returning::{ReturnRefused, Returning};
 use array::inplace::spares::Spare;
-use block::device::BlockDevice;
 use block::md::create::Blank;
 use block::md::join::join;
 use block::md::member::Member;
@@ -75,7 +74,7 @@ impl ServedMd {
     fn take_in(&mut self, wanted: &Wanted<'_>) -> Result<Role> {
         let role = self.volume.engine.role_for(wanted.role).map_err(refused)?;
         let (superblock, drive) = self.empty_drive(wanted.path, wanted.uuid)?;
-        self.volume.add_member(role, superblock, Box::new(drive) as Box<dyn BlockDevice>).map_err(refused)?;
+        self.volume.add_member(role, superblock, self.bells.ways(drive)?).map_err(refused)?;
         self.paths[role.index()] = Some(wanted.path.to_owned());
         self.watch.note_added(role);
         Ok(role)
@@ -94,7 +93,7 @@ impl ServedMd {
     /// A device as one of those that are served.
     fn drive_of(&self, mut device: Device, path: &str) -> Result<OrdinaryDrive> {
         device.make_direct().with_context(|| format!("reading {path}"))?;
-        device.into_drive(&self.bell.descriptor().context("event descriptor of the members")?)
+        device.into_drive(&self.bells.descriptor()?)
     }
 
     /// Superblock of a device that joins; refused where it is too small.
@@ -120,7 +119,8 @@ impl ServedMd {
         let superblock =
             spare(member, &found, engine.bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
         let drive = self.drive_of(device, path)?;
-        self.volume.spares.push(Spare { name: path.to_owned(), superblock, device: (Box::new(drive) as Box<dyn BlockDevice>).into() });
+        let device = self.bells.ways(drive)?;
+        self.volume.spares.push(Spare { name: path.to_owned(), superblock, device });
         log::info!("{path} is a spare");
         Ok("{}".to_owned())
     }
@@ -165,7 +165,7 @@ impl ServedMd {
         let events = found.events();
         let bad_blocks = found.bad_blocks.map_err(|why| Exit::Failed.error(why))?;
         let back = Returning { superblock, events, bad_blocks };
-        let back = self.volume.return_member(role, back, Box::new(drive) as Box<dyn BlockDevice>);
+        let back = self.volume.return_member(role, back, self.bells.ways(drive)?);
         back.map_err(|why| match why {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),

@@ -6,7 +6,6 @@ use crate::exit::Exit;
 use anyhow::{Context, Result};
 use array::inplace::members::Outcome;
 use array::inplace::replacing::ReplaceRefused;
-use block::device::BlockDevice;
 use block::md::create::Blank;
 use block::md::{Role, Uuid};
 
@@ -68,7 +67,7 @@ impl ServedMd {
         let (role, uuid) = (role_of(role)?, super::words::uuid(uuid).map_err(|why| Exit::Usage.error(why))?);
         self.volume.engine.can_replace(role).map_err(refused)?;
         let (superblock, drive) = self.empty_drive(path, uuid)?;
-        self.volume.replace_member(role, superblock, Box::new(drive) as Box<dyn BlockDevice>).map_err(refused)?;
+        self.volume.replace_member(role, superblock, self.bells.ways(drive)?).map_err(refused)?;
         self.note_replacing(role, path);
         Ok(serde_json::json!({ "role": role.0, "path": path }).to_string())
     }

@@ -6,6 +6,7 @@ use super::array::Array;
 use super::description::Description;
 use super::report::{Identity, paths_by_role, replacements_by_place};
 use super::served::{ServedMd, SweepLog};
+use super::shards::{Bells, Seats};
 use super::status::control_path;
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
@@ -20,7 +21,7 @@ use array::inplace::spares::Spare;
 use array::inplace::start::{Tuning, journal_of, members_of, spares_of, start_recovered};
 use array::inplace::volume::InPlaceVolume;
 use array::request::Volume;
-use base::time::Nanos;
+use base::time::{Instant, Nanos};
 use base::units::BLOCK_BYTES_U64;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
@@ -29,7 +30,6 @@ use block::md::member::Member;
 use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, refusal};
-use drive::Bell;
 use server::config::DiskConfig;
 use server::{ServerConfig, Service, Stop, WallClock, control};
 use std::collections::BTreeMap;
@@ -61,9 +61,9 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let journal = journal_of(&assembly).map(|member| member.name.clone());
     let paths = paths_by_role(&assembly);
     let replacements = replacements_by_place(&assembly);
-    let bell = Bell::new().context("event descriptor of the members")?;
+    let bells = Bells::new(shards_of(&assembly, options))?;
     say_recovered(&recovered);
-    let volume = open_volume(array, recovered, &bell, options)?;
+    let (volume, shards) = open_volume(array, recovered, &bells, options)?;
     let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
     let exported =
         Exported { dir: dir.to_owned(), array: description.uuid.clone(), size_bytes, on_devices: true };
@@ -78,15 +78,15 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         cores: options.cores,
         ..ServerConfig::default()
     };
-    let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
+    let wake_fds = vec![bells.descriptor()?];
     let (Sockets { nbd: listeners, guests }, ports) = (sockets, exports.ports());
     let service = Service { listeners, guests, disk, control: Some(control), wake_fds, ports, stop, clock };
     let missing = volume.engine.status().missing;
     let watch = Watch::new(options.drive_timeout, paths.len(), &missing, clock.now());
     let mut watch = if journal.is_some() { watch.with_journal() } else { watch };
     replacements.keys().for_each(|place| watch.note_added(*place));
-    let mut served = ServedMd {
-        bell,
+    let served = ServedMd {
+        bells,
         watch,
         volume,
         identity,
@@ -97,11 +97,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         exports,
         sweep: SweepLog::default(),
     };
-    let result = server::run(&config, service, &mut served);
-    served.exports.end();
-    supervisor::say_stopping();
-    let is_marked = stop_clean(&mut served.volume, clock);
-    result?;
+    let is_marked = serve(&config, service, served, shards)?;
     if is_marked {
         log::info!("stopped; everything written is on the members, and their superblocks say so");
     } else {
@@ -109,6 +105,46 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     }
     announced.finish();
     Ok(Exit::Well)
+}
+
+/// Shards beside the control shard: one a core, where they have something to do. With a log or a journal the control shard does everything, and
+/// what is spread over cores is the clients.
+fn shards_of(assembly: &Assembly<'_>, options: &ServiceOptions) -> usize {
+    let is_shared = matches!(assembly.policy(), Policy::Resync | Policy::Bitmap);
+    if options.cores > 1 && is_shared { options.cores } else { 0 }
+}
+
+/// Serves until told to stop, and marks the array clean; false when that cannot be.
+fn serve(
+    config: &ServerConfig,
+    service: Service,
+    mut served: ServedMd,
+    shards: Vec<InPlaceVolume>,
+) -> Result<bool> {
+    let clock = service.clock;
+    if shards.is_empty() {
+        let result = server::run(config, service, &mut served);
+        served.exports.end();
+        supervisor::say_stopping();
+        served.volume.engine.stop();
+        let is_marked = stop_clean(clock, |now| {
+            let moved = served.volume.turn(now, &mut Vec::new());
+            (moved, served.volume.engine.has_stopped())
+        });
+        return result.map(|()| is_marked && is_clean(&served.volume)).map_err(Into::into);
+    }
+    let spread = served.volume.engine.spread(shards.len());
+    let mut seats = Seats::new(served, shards)?;
+    let mut service = service;
+    service.wake_fds.extend(seats.wake_fds()?);
+    let (first, others) = seats.split().context("descriptors of the cores")?;
+    let result = server::run_shards(config, service, first, others, spread);
+    seats.first.served.exports.end();
+    supervisor::say_stopping();
+    seats.first.served.volume.engine.stop();
+    let is_marked =
+        stop_clean(clock, |now| (seats.turn(now), seats.first.served.volume.engine.has_stopped()));
+    result.map(|()| is_marked && is_clean(&seats.first.served.volume)).map_err(Into::into)
 }
 
 /// Refuses what means nothing to an array of md.
@@ -185,9 +221,9 @@ fn say_recovered(recovered: &Recovered) {
 fn open_volume(
     array: Array,
     recovered: Recovered,
-    bell: &Bell,
+    bells: &Bells,
     options: &ServiceOptions,
-) -> Result<InPlaceVolume> {
+) -> Result<(InPlaceVolume, Vec<InPlaceVolume>)> {
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
@@ -195,7 +231,8 @@ fn open_volume(
     let mut volatile: BTreeMap<Role, bool> = BTreeMap::new();
     let mut drives: Vec<Option<Box<dyn BlockDevice>>> = (0..count).map(|_| None).collect();
     let mut beside = Vec::new();
-    let descriptor = bell.descriptor().context("event descriptor of the members")?;
+    let descriptor = bells.descriptor()?;
+    let mut others: Vec<(Role, Vec<Box<dyn BlockDevice>>)> = Vec::new();
     let (spares, mut waiting) = (spares_of(&assembly), Vec::new());
     let mut journal = None;
     let is_journal = |member: &Member| journal_of(&assembly).is_some_and(|own| std::ptr::eq(own, member));
@@ -220,10 +257,11 @@ fn open_volume(
         }
         let Some(role) = role else {
             let superblock = place.map(|place| spares[place].1.clone()).context("a spare")?;
-            waiting.push(Spare { name: member.name.clone(), superblock, device: (Box::new(drive) as Box<dyn BlockDevice>).into() });
+            waiting.push(Spare { name: member.name.clone(), superblock, device: bells.ways(drive)? });
             continue;
         };
         volatile.insert(role, drive.geometry().volatile_cache);
+        others.push((role, bells.other_ways(&drive)?));
         match role.is_replacement() {
             true => beside.push((role, Box::new(drive))),
             false => drives[role.index()] = Some(Box::new(drive)),
@@ -231,34 +269,61 @@ fn open_volume(
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let standard = Tuning::default();
+    // The limit of the cache is that of all engines together.
+    let engines = u64::try_from(1 + bells.shards())?;
     let tuning = Tuning {
         began,
-        cache_bytes: options.cache.unwrap_or(standard.cache_bytes),
+        cache_bytes: options.cache.unwrap_or(standard.cache_bytes) / engines,
         window: options.window.unwrap_or_default(),
         ..standard
     };
     let engine =
         start_recovered(&assembly, recovered, |role| volatile.get(&role).copied().unwrap_or(true), tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
-    bell.listen();
+    bells.listen();
     drives.extend(journal.map(Some));
     let mut devices = DeviceSet::new(drives);
     beside.into_iter().for_each(|(place, drive)| devices.put(place, drive));
     let mut volume = InPlaceVolume::new(engine, devices);
     waiting.into_iter().for_each(|spare| volume.spares.push(spare));
-    Ok(volume)
+    let shards = divide(&mut volume, others, bells.shards(), &tuning);
+    Ok((volume, shards))
 }
 
-/// Marks the array clean; false when that cannot be, or takes too long.
-fn stop_clean(volume: &mut InPlaceVolume, clock: WallClock) -> bool {
-    volume.engine.stop();
+/// Shards of an array, with their ways to each of its devices.
+fn divide(
+    volume: &mut InPlaceVolume,
+    others: Vec<(Role, Vec<Box<dyn BlockDevice>>)>,
+    count: usize,
+    tuning: &Tuning,
+) -> Vec<InPlaceVolume> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut ways: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+    for (place, own) in others {
+        let seat = volume.engine.seat(place);
+        ways.iter_mut().zip(own).for_each(|(shard, way)| shard.push((seat, way)));
+    }
+    volume.divide(ways, tuning)
+}
+
+/// Turns what was told to stop until it has; false when that takes too long. A turn says whether something moved, and whether all is through.
+fn stop_clean(clock: WallClock, mut turn: impl FnMut(Instant) -> (bool, bool)) -> bool {
     let due = clock.now() + STOP_MAX;
-    let mut replies = Vec::new();
-    while !volume.engine.has_stopped() && clock.now() < due {
-        if !volume.turn(clock.now(), &mut replies) {
+    loop {
+        let (moved, has_stopped) = turn(clock.now());
+        if has_stopped || clock.now() >= due {
+            return has_stopped;
+        }
+        if !moved {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
     }
+}
+
+/// True of an array whose superblocks say that it is clean.
+fn is_clean(volume: &InPlaceVolume) -> bool {
     let status = volume.engine.status();
-    volume.engine.has_stopped() && !status.is_broken && status.mark == array::inplace::scribe::Mark::Clean
+    !status.is_broken && status.mark == array::inplace::scribe::Mark::Clean
 }

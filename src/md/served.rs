@@ -4,6 +4,7 @@ use super::description::Description;
 use super::grow;
 use super::report::{Identity, Report};
 use super::scrub;
+use super::shards::Bells;
 use super::watch::Watch;
 use crate::exit::{self, Exit};
 use crate::exports::served::ServedExports;
@@ -19,7 +20,6 @@ use base::frame::FramePool;
 use base::time::Instant;
 use block::md::policy::word;
 use block::md::{Role, SECTOR_BYTES_U64};
-use drive::Bell;
 use server::StopHandle;
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub struct ServedMd {
     pub journal: Option<String>,
     /// Watch over the members.
     pub watch: Watch,
-    /// Bell that members ring which have answers.
-    pub bell: Bell,
+    /// Bells that members ring which have answers.
+    pub bells: Bells,
     /// Handle that ends the service when it is asked to.
     pub stop: StopHandle,
     /// Its exports.

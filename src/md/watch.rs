@@ -80,7 +80,7 @@ impl Watch {
                 continue;
             }
             let seat = volume.engine.seat(role);
-            seen.condition = volume.devices.condition(now, seat).unwrap_or_default();
+            seen.condition = volume.condition(now, seat).unwrap_or_default();
             note_room(seen, &name(role));
             if let Some(loss) = seen.condition.loss {
                 log::error!("{}: {loss}; it is handled as a failed member", name(role));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_blocks;
+mod cores;
 mod golden;
 mod grow;
 mod journal;

@@ -257,7 +257,8 @@ impl InPlace {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         if let Place::Shard(shard) = &self.place {
-            return [shard.deadline(&self.report()), self.window.deadline()].into_iter().flatten().min();
+            let window = self.window.deadline();
+            return window.into_iter().chain(shard.deadline(&self.report())).min();
         }
         let due = self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min();
         [due, self.window.deadline()].into_iter().flatten().min()

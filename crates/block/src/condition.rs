@@ -16,3 +16,17 @@ pub struct Condition {
     /// Time at which the command was submitted that has waited longest for its answer.
     pub oldest: Option<Instant>,
 }
+
+impl Condition {
+    /// Condition of a device that several have open, as this one and another see it.
+    #[must_use]
+    pub fn with(self, other: Condition) -> Condition {
+        let earlier = |one: Option<Instant>, two: Option<Instant>| one.into_iter().chain(two).min();
+        Condition {
+            loss: self.loss.or(other.loss),
+            left_behind: self.left_behind + other.left_behind,
+            waits_for_room_since: earlier(self.waits_for_room_since, other.waits_for_room_since),
+            oldest: earlier(self.oldest, other.oldest),
+        }
+    }
+}

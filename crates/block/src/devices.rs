@@ -45,6 +45,12 @@ impl DeviceSet {
         self.seats.get(member.index())?.device.as_ref().map(|device| device.geometry())
     }
 
+    /// Seats that there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.seats.len()
+    }
+
     /// True when no member has anything to answer.
     #[must_use]
     pub fn is_idle(&self) -> bool {

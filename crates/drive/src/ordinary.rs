@@ -94,10 +94,28 @@ impl OrdinaryDrive {
         } else {
             Way::Ring(Box::new(FileRing::new(opened.file().try_clone()?, bell)?))
         };
-        Ok(OrdinaryDrive {
+        let is_file = opened.is_file();
+        Ok(OrdinaryDrive::with_way(opened.into_file(), (geometry, is_file), way))
+    }
+
+    /// Another drive of the same device, for another thread: what completed on one is seen and flushed by the other.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptors or no memory left for a ring.
+    pub fn sibling(&self, bell: &OwnedFd) -> io::Result<OrdinaryDrive> {
+        let file = self.file.try_clone()?;
+        let way = match &self.way {
+            Way::Memory => Way::Memory,
+            Way::Ring(_) => Way::Ring(Box::new(FileRing::new(file.try_clone()?, bell)?)),
+        };
+        Ok(OrdinaryDrive::with_way(file, (self.geometry, self.is_file), way))
+    }
+
+    fn with_way(file: File, (geometry, is_file): (Geometry, bool), way: Way) -> OrdinaryDrive {
+        OrdinaryDrive {
             geometry,
-            is_file: opened.is_file(),
-            file: opened.into_file(),
+            file,
+            is_file,
             way,
             pending: Slab::default(),
             room: Room::default(),
@@ -105,7 +123,7 @@ impl OrdinaryDrive {
             answers: Vec::new(),
             flush_failed: false,
             loss: None,
-        })
+        }
     }
 
     /// From now on answers of a disk make this eventfd readable.

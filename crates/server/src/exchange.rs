@@ -48,7 +48,7 @@ pub struct Caller<A, R> {
 }
 
 /// Both sides.
-type Sides<A, R> = (Exchange<A, R>, Vec<Caller<A, R>>);
+pub type Sides<A, R> = (Exchange<A, R>, Vec<Caller<A, R>>);
 
 /// An exchange, and its callers with numbers from 0 on.
 ///

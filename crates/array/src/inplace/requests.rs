@@ -101,7 +101,16 @@ impl Requests {
         let frames = read.into_iter().flatten().map(Some).collect();
         self.begun += 1;
         let (emptied, listed) = (Vec::new(), Vec::new());
-        self.open.insert(Open { id, asked, parts: 1, has_failed: false, frames, emptied, listed, then_flush: false })
+        self.open.insert(Open {
+            id,
+            asked,
+            parts: 1,
+            has_failed: false,
+            frames,
+            emptied,
+            listed,
+            then_flush: false,
+        })
     }
 
     /// Requests under way.

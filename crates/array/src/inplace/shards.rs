@@ -21,21 +21,10 @@ pub mod router;
 pub mod shard;
 pub mod spread;
 
-use super::bad_blocks::BadBlocks;
-use super::cache::Cache;
-use super::map::Map;
+use super::InPlace;
 use super::places::Places;
-use super::policy::PolicyState;
-use super::recovery::Recovery;
-use super::replay::Replay;
 use super::scribe::Scribe;
-use super::start::Tuning;
-use super::stock::Stock;
-use super::sync::Sync;
-use super::window::Window;
-use super::{Counters, InPlace, WriteAhead};
-use base::slab::Slab;
-use block::md::assembly::Policy;
+use super::start::{Tuning, plain};
 use control::Control;
 use shard::Shard;
 use spread::Spread;
@@ -84,30 +73,8 @@ impl InPlace {
 
     /// An engine with the members and the map of this one.
     fn shard(&self, tuning: &Tuning) -> InPlace {
-        let cache = Cache::new(tuning.cache_bytes, self.members.count());
-        let map: Map = self.map.clone();
-        InPlace {
-            sync: Sync::default(),
-            policy: PolicyState::new(Policy::Resync),
-            ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(Vec::new(), false) },
-            members: self.members.clone(),
-            recovery: Recovery::from_row(map.rows()),
-            map,
-            stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
-            cache,
-            window: Window::new(tuning.window),
-            table: super::table::Table::default(),
-            requests: super::requests::Requests::default(),
-            direct: Slab::default(),
-            commands: Slab::default(),
-            scribe: Scribe::new(Vec::new(), 0, false, tuning.began),
-            pages: None,
-            bad_blocks: BadBlocks::unused(),
-            sweeps: super::sweep::Sweeps::new(self.rates()),
-            scrub: super::scrub::Scrub::default(),
-            counters: Counters::default(),
-            is_stopping: false,
-            place: Place::Shard(Box::default()),
-        }
+        let scribe = Scribe::new(Vec::new(), 0, false, tuning.began);
+        let place = Place::Shard(Box::default());
+        InPlace { place, ..plain(self.map.clone(), self.members.clone(), scribe, tuning) }
     }
 }

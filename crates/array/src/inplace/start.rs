@@ -11,6 +11,7 @@ use super::newcomer::Newcomer;
 use super::pages::{PAGE_BYTES, Pages};
 use super::policy::PolicyState;
 use super::recovery::Recovery;
+use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
@@ -453,13 +454,26 @@ pub fn start_recovered(
     let may_be_cached = journal.is_some() || (has_logs && !newest.is_clean());
     let replay = journal::replay_of(journal.as_ref(), &mut recovered, may_be_cached);
     let scribe = scribe_of(assembly, [&found[..], &beside[..]], superblocks, tuning.began);
-    let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
         policy: PolicyState::new(assembly.policy()),
         ahead: WriteAhead { logs, journal, replay },
-        members,
         recovery: Recovery::from_row(cursor),
+        pages,
+        bad_blocks,
+        ..plain(map, members, scribe, &tuning)
+    })
+}
+
+/// Engine in which nothing is under way, of an array with neither log nor bitmap, all of whose parities are right.
+pub(super) fn plain(map: Map, members: Members, scribe: Scribe, tuning: &Tuning) -> InPlace {
+    let cache = Cache::new(tuning.cache_bytes, members.count());
+    InPlace {
+        sync: Sync::default(),
+        policy: PolicyState::new(Policy::Resync),
+        ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(Vec::new(), false) },
+        members,
+        recovery: Recovery::from_row(map.rows()),
         map,
         stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
         cache,
@@ -469,12 +483,12 @@ pub fn start_recovered(
         direct: Slab::default(),
         commands: Slab::default(),
         scribe,
-        pages,
-        bad_blocks,
+        pages: None,
+        bad_blocks: BadBlocks::default(),
         sweeps: super::sweep::Sweeps::new(Rates::default()),
         scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),
         is_stopping: false,
-        place: super::shards::Place::Alone,
-    })
+        place: super::shards::Place::default(),
+    }
 }

@@ -98,7 +98,7 @@ impl InPlace {
                 let (sectors_used, sectors) = journal.used();
                 JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
             }),
-            cache: (cached(report.cache_frames), cached(self.cache.frames_max())),
+            cache: (cached(report.cache_frames.0), cached(report.cache_frames.1)),
             strips: report.strips,
             counters: report.counters,
         }

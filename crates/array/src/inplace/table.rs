@@ -488,7 +488,11 @@ impl Table {
     /// All slots that strips have can go on.
     pub fn run_all(&mut self) {
         let count = u32::try_from(self.slots.len()).expect("a bounded table");
-        (0..count).filter(|slot| self.slot(*slot).is_open).collect::<Vec<_>>().into_iter().for_each(|slot| self.run(slot));
+        (0..count)
+            .filter(|slot| self.slot(*slot).is_open)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|slot| self.run(slot));
     }
 
     /// The next slot that can go on.

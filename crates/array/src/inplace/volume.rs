@@ -12,7 +12,8 @@ use super::start::Tuning;
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
+use block::condition::Condition;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
@@ -23,6 +24,9 @@ use block::md::superblock::Superblock;
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the front end is asked again soon.
 const ROUNDS_PER_TURN: u32 = 16;
 
+/// Time between two looks of a shard at its devices.
+const LOOK_EVERY: Nanos = Nanos::from_micros(1_000_000);
+
 /// A device, with a way of their own to it for shards beside the control shard: without, they do not work on an array that has it.
 pub struct Ways {
     /// The way of whoever has the array.
@@ -30,6 +34,9 @@ pub struct Ways {
     /// One for each other shard, or none.
     pub others: Vec<Box<dyn BlockDevice>>,
 }
+
+/// Ways of a shard to devices, by their seats.
+pub type OwnWays = Vec<(Role, Box<dyn BlockDevice>)>;
 
 impl From<Box<dyn BlockDevice>> for Ways {
     fn from(own: Box<dyn BlockDevice>) -> Ways {
@@ -46,13 +53,21 @@ pub struct InPlaceVolume {
     /// Devices that take the role of a member which fails.
     pub spares: Spares,
     effects: Effects,
+    /// Time of the next look at devices, of a shard.
+    look_at: Instant,
 }
 
 impl InPlaceVolume {
     /// Couples an engine with its devices.
     #[must_use]
     pub fn new(engine: InPlace, devices: DeviceSet) -> InPlaceVolume {
-        InPlaceVolume { engine, devices, spares: Spares::default(), effects: Effects::default() }
+        InPlaceVolume {
+            engine,
+            devices,
+            spares: Spares::default(),
+            effects: Effects::default(),
+            look_at: Instant(0),
+        }
     }
 
     /// True when nothing is under way, with the engine or a device.
@@ -61,16 +76,15 @@ impl InPlaceVolume {
         self.engine.is_quiet() && self.effects.commands.is_empty() && self.devices.is_idle()
     }
 
-    /// Makes this volume the control shard of others with these devices, of which each shard has its own way to every seat that is
-    /// taken.
+    /// Makes this volume the control shard of others with these devices: each shard has its own way to every seat that is taken.
     ///
     /// # Panics
     /// When a shard lacks a way.
-    pub fn divide(&mut self, ways: Vec<Vec<(Role, Box<dyn BlockDevice>)>>, tuning: &Tuning) -> Vec<InPlaceVolume> {
-        let seats = |own: &Vec<(Role, Box<dyn BlockDevice>)>| own.iter().map(|(seat, _)| seat.index()).collect();
+    pub fn divide(&mut self, ways: Vec<OwnWays>, tuning: &Tuning) -> Vec<InPlaceVolume> {
+        let seats = |own: &OwnWays| own.iter().map(|(seat, _)| seat.index()).collect();
         let seated: Places = ways.first().map(seats).expect("there are others");
         let engines = self.engine.divide(ways.len(), seated, tuning);
-        let volume = |(engine, own): (InPlace, Vec<(Role, Box<dyn BlockDevice>)>)| {
+        let volume = |(engine, own): (InPlace, OwnWays)| {
             assert!(seats(&own) == seated, "each shard has the same seats");
             let mut devices = DeviceSet::new(Vec::new());
             own.into_iter().for_each(|(seat, device)| devices.put(seat, device));
@@ -94,6 +108,23 @@ impl InPlaceVolume {
             }
             message => self.engine.hear_control(message, &mut self.effects),
         }
+    }
+
+    /// Condition of a device as all shards see it.
+    pub fn condition(&mut self, now: Instant, seat: Role) -> Option<Condition> {
+        let own = self.devices.condition(now, seat)?;
+        Some(own.with(self.engine.condition_elsewhere(seat)))
+    }
+
+    /// A shard looks whether its devices answer: the control shard may not ask them anything.
+    fn look_at_devices(&mut self, now: Instant) {
+        if !self.engine.is_shard() || now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let InPlaceVolume { engine, devices, .. } = self;
+        let seats = (0..devices.count()).map(role);
+        engine.tell_trouble(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
     }
 
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
@@ -260,7 +291,9 @@ impl InPlaceVolume {
     /// True when a member has answered all that it was asked, and is about to be asked nothing.
     fn is_answered(&self, role: Role) -> bool {
         let seat = self.engine.seat(role);
-        !self.engine.is_used_elsewhere(seat) && self.devices.is_answered(seat) && self.effects.commands.iter().all(|command| command.member != seat)
+        !self.engine.is_used_elsewhere(seat)
+            && self.devices.is_answered(seat)
+            && self.effects.commands.iter().all(|command| command.member != seat)
     }
 
     fn round(&mut self, now: Instant) -> bool {
@@ -297,6 +330,7 @@ impl Volume for InPlaceVolume {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         self.close_vacated();
+        self.look_at_devices(now);
         let mut moved = true;
         for _ in 0..ROUNDS_PER_TURN {
             moved = self.round(now) | self.step_in();
@@ -309,6 +343,7 @@ impl Volume for InPlaceVolume {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.engine.next_deadline(), self.devices.next_event()].into_iter().flatten().min()
+        let look = (self.engine.is_shard() && !self.devices.is_idle()).then_some(self.look_at);
+        [self.engine.next_deadline(), self.devices.next_event(), look].into_iter().flatten().min()
     }
 }

@@ -44,9 +44,8 @@ pub(super) struct Plan<'s> {
 fn plan_of(remote: Remote, config: &ServerConfig) -> io::Result<Plan<'_>> {
     let (bell, wake_fds, waker) = (remote.bell()?, vec![remote.bell()?], Box::new(remote.waker()));
     let mut remote = remote;
-    let body = move |service, arrivals| {
-        Server::new(config, service, &mut remote, Role::Front(arrivals))?.run()
-    };
+    let body =
+        move |service, arrivals| Server::new(config, service, &mut remote, Role::Front(arrivals))?.run();
     Ok(Plan { bell, wake_fds, waker, body: Box::new(body) })
 }
 

@@ -7,6 +7,7 @@ mod policies;
 mod rebuilds;
 mod replacements;
 mod returns;
+mod shards;
 mod spares;
 
 use super::{Act, Plan, Policy, Run};
@@ -49,7 +50,13 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
     let of_members = of_members.chain(replacements::all());
-    of_engine.chain(of_members).chain(logs::all()).chain(journals::all()).chain(policies::all()).collect()
+    of_engine
+        .chain(of_members)
+        .chain(logs::all())
+        .chain(journals::all())
+        .chain(policies::all())
+        .chain(shards::all())
+        .collect()
 }
 
 /// Scenarios of writes and crashes.

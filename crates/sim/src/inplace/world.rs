@@ -294,7 +294,8 @@ impl World {
         if let Some(rate) = self.plan.rate {
             volume.engine.set_rates(Rates::asked_for(Some(rate)));
         }
-        let mut cores = Cores::alone(volume, Random::from_seed(self.plan.seed ^ self.events), self.plan.latency);
+        let mut cores =
+            Cores::alone(volume, Random::from_seed(self.plan.seed ^ self.events), self.plan.latency);
         if self.plan.shards > 0 {
             let seated = self.seats(&cores);
             let tuning = Tuning { strip_frames: 2048, ..self.tuning() };
@@ -334,7 +335,8 @@ impl World {
     fn seats(&self, volume: &InPlaceVolume) -> Vec<(Role, DiskHandle)> {
         let role = array::inplace::members::role;
         let own = self.disks.iter().enumerate().map(|(index, disk)| (role(index), disk.clone()));
-        let beside = self.replacements.by_role().map(|(index, disk)| (role(index).replacement(), disk.clone()));
+        let beside =
+            self.replacements.by_role().map(|(index, disk)| (role(index).replacement(), disk.clone()));
         let seated = own.chain(beside).map(|(place, disk)| (volume.engine.seat(place), disk));
         seated.filter(|(seat, _)| volume.devices.geometry(*seat).is_some()).collect()
     }

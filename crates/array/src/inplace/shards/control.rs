@@ -20,6 +20,7 @@ use base::pieces::PieceSet;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::Lba;
+use block::condition::Condition;
 use block::device::BlockDevice;
 use block::md::Role;
 use std::collections::BTreeMap;
@@ -28,9 +29,10 @@ use std::ops::Range;
 /// Marks names of requests that were handed over; the rest of the name is the number of an open part.
 const HANDED: u64 = 1 << 60;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing is in work there.
+    #[default]
     In,
     /// It has strips.
     Out,
@@ -39,7 +41,7 @@ enum State {
 }
 
 /// Shard as the control shard sees it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Other {
     state: State,
     /// Leases that it has, or asked for: those that are not granted yet are false.
@@ -47,6 +49,7 @@ struct Other {
     /// Parts that wait for the end of a recall, or of a change of the policy.
     held: Vec<(u32, Handed)>,
     report: Report,
+    conditions: Vec<(Role, Condition)>,
 }
 
 /// Part that was handed over.
@@ -71,10 +74,8 @@ impl Control {
     /// The control shard of so many others, which have devices open at these seats.
     #[must_use]
     pub fn new(others: usize, seated: Places) -> Control {
-        let other =
-            || Other { state: State::In, leases: BTreeMap::new(), held: Vec::new(), report: Report::default() };
         Control {
-            others: (0..others).map(|_| other()).collect(),
+            others: (0..others).map(|_| Other::default()).collect(),
             parts: Slab::default(),
             seated,
             messages: Vec::new(),
@@ -105,7 +106,8 @@ impl Control {
     pub fn add_reports(&self, own: &mut Report) {
         for Other { report, .. } in &self.others {
             own.counters += &report.counters;
-            own.cache_frames += report.cache_frames;
+            own.cache_frames.0 += report.cache_frames.0;
+            own.cache_frames.1 += report.cache_frames.1;
             own.strips += report.strips;
         }
     }
@@ -142,6 +144,15 @@ impl InPlace {
         control.seated.contains(seat.index()) && (control.is_shared() || has_held)
     }
 
+    /// Condition of a device as other shards see it.
+    #[must_use]
+    pub fn condition_elsewhere(&self, seat: Role) -> Condition {
+        let Place::Control(control) = &self.place else { return Condition::default() };
+        let all = control.others.iter().flat_map(|other| &other.conditions);
+        let of_seat = all.filter(|(other, _)| *other == seat).map(|(_, condition)| *condition);
+        of_seat.fold(Condition::default(), Condition::with)
+    }
+
     /// A device has a seat from now on, or none has: other shards get their own ways to it.
     ///
     /// # Panics
@@ -155,7 +166,12 @@ impl InPlace {
         if ways.is_empty() {
             return;
         }
-        assert!(ways.len() == control.others.len(), "{} ways for {} shards", ways.len(), control.others.len());
+        assert!(
+            ways.len() == control.others.len(),
+            "{} ways for {} shards",
+            ways.len(),
+            control.others.len()
+        );
         control.seated.insert(seat.index());
         let all = ways.into_iter().enumerate();
         control.messages.extend(all.map(|(shard, way)| (shard, ToShard::Seat(seat, Some(way)))));
@@ -197,6 +213,7 @@ impl InPlace {
             ToControl::Ask(lease, ticket) => self.ask_for(shard, lease, ticket),
             ToControl::GiveBack(lease, ticket) => self.take_lease_back(now, shard, lease, ticket),
             ToControl::Reported(report) => self.control_mut().others[shard].report = *report,
+            ToControl::Conditions(all) => self.control_mut().others[shard].conditions = all,
         }
     }
 
@@ -262,7 +279,8 @@ impl InPlace {
         let Control { others, messages, .. } = &mut **control;
         let before = messages.len();
         for (shard, other) in others.iter_mut().enumerate() {
-            for (lease, (ticket, is_granted)) in other.leases.iter_mut().filter(|(_, (_, granted))| !granted) {
+            for (lease, (ticket, is_granted)) in other.leases.iter_mut().filter(|(_, (_, granted))| !granted)
+            {
                 *is_granted = match lease {
                     Lease::Mark => has_mark,
                     Lease::Region(region) => {
@@ -302,7 +320,8 @@ impl InPlace {
         let is_simple = self.ahead.logs.is_none() && self.ahead.journal.is_none() && !self.is_replaying();
         let has_lists = !self.bad_blocks.is_empty() || self.has_unrecorded_bad_blocks();
         let is_swept = self.sweeps.in_flight > 0 || self.scrub.is_active();
-        let seats = || self.members.live().iter().map(|role| self.members.seat(super::super::members::role(role)));
+        let seats =
+            || self.members.live().iter().map(|role| self.members.seat(super::super::members::role(role)));
         !self.is_stopping
             && !self.is_changing()
             && are_whole
@@ -438,8 +457,8 @@ impl InPlace {
 
     /// What the engine has done, with what other shards reported.
     pub(in super::super) fn report(&self) -> Report {
-        let mut report =
-            Report { counters: self.counters, cache_frames: self.cache.frames(), strips: self.table.len() };
+        let cache_frames = (self.cache.frames(), self.cache.frames_max());
+        let mut report = Report { counters: self.counters, cache_frames, strips: self.table.len() };
         if let Place::Control(control) = &self.place {
             control.add_reports(&mut report);
         }
@@ -458,13 +477,19 @@ impl InPlace {
         let marks = control.others.iter().filter(|other| other.leases.contains_key(&Lease::Mark)).count();
         assert!(self.scribe.writers() >= marks, "{marks} marks are lent");
         let is_granted = |(_, granted): &(Ticket, bool)| *granted;
-        for (lease, _) in control.others.iter().flat_map(|other| &other.leases).filter(|(_, own)| is_granted(own))
+        for (lease, _) in
+            control.others.iter().flat_map(|other| &other.leases).filter(|(_, own)| is_granted(own))
         {
             match lease {
-                Lease::Mark => assert!(self.scribe.is_ready() || self.members.is_broken(), "a mark that is not there"),
+                Lease::Mark => {
+                    assert!(self.scribe.is_ready() || self.members.is_broken(), "a mark that is not there")
+                }
                 Lease::Region(region) => {
                     let is_durable = self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
-                    assert!(is_durable || self.members.is_broken(), "a bit of region {region} that is not there");
+                    assert!(
+                        is_durable || self.members.is_broken(),
+                        "a bit of region {region} that is not there"
+                    );
                 }
             }
         }

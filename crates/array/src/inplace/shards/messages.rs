@@ -6,6 +6,7 @@ use crate::request::Outcome;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::units::Lba;
+use block::condition::Condition;
 use block::device::BlockDevice;
 use block::md::Role;
 use std::fmt;
@@ -136,8 +137,8 @@ impl fmt::Debug for ToShard {
 pub struct Report {
     /// Counters.
     pub counters: Counters,
-    /// Frames in its cache.
-    pub cache_frames: usize,
+    /// Frames in its cache, and at most.
+    pub cache_frames: (usize, usize),
     /// Strips in work.
     pub strips: usize,
 }
@@ -155,4 +156,6 @@ pub enum ToControl {
     GiveBack(Lease, Ticket),
     /// What the shard has done since its start.
     Reported(Box<Report>),
+    /// Conditions of devices as the shard sees them, by seat: of those that do not answer, or lack room.
+    Conditions(Vec<(Role, Condition)>),
 }

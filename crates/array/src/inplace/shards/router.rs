@@ -80,7 +80,8 @@ impl Router {
         assert!(is_trim || u64::try_from(cut.len()).is_ok_and(|count| count < FLUSH), "{} parts", cut.len());
         let then_flush = matches!(op, RequestOp::Trim { force_unit_access: true, .. });
         let frames = cut.iter().map(|_| Vec::new()).collect();
-        let whole = self.wholes.insert(Whole { id, pending: cut.len(), has_failed: false, frames, then_flush });
+        let whole =
+            self.wholes.insert(Whole { id, pending: cut.len(), has_failed: false, frames, then_flush });
         for (place, (shard, blocks)) in (0..).zip(cut) {
             let (lba, count) = (Lba(blocks.start), blocks.end - blocks.start);
             let few = || usize::try_from(count).expect("a request fits memory");

@@ -17,6 +17,7 @@ use base::frame::Frame;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use base::units::Lba;
+use block::condition::Condition;
 use block::device::Status;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
@@ -25,6 +26,9 @@ use std::ops::Range;
 
 /// Least time between two reports.
 const REPORT_EVERY: Nanos = Nanos::from_micros(100_000);
+
+/// Age of a command that the control shard is told of.
+const LATE: Nanos = Nanos::from_micros(500_000);
 
 /// Part that is with the control shard.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub struct Shard {
     /// Last report, and the time of the next.
     told: Report,
     tell_at: Instant,
+    /// Conditions were told of devices that are in trouble.
+    has_told_trouble: bool,
 }
 
 impl Shard {
@@ -71,6 +77,7 @@ impl Shard {
             messages: Vec::new(),
             told: Report::default(),
             tell_at: Instant(0),
+            has_told_trouble: false,
         }
     }
 
@@ -266,6 +273,8 @@ impl InPlace {
             Work::Zero => Handed::Zero(rows),
             work => unreachable!("{work:?} is the control shard's"),
         };
+        // The control shard writes it: what is kept here of the strip does not follow.
+        self.forget_strip(strip);
         self.stock.pool().disown(handed.frames_count());
         self.shard_mut().hand(vec![request], strip, (handed, None));
     }
@@ -289,7 +298,8 @@ impl InPlace {
         self.stock.give_vec(frames);
         self.table.slot_mut(command.slot).round_mut().is_spoiled = true;
         if command.is_write {
-            let unwritten = Unwritten { seat: self.seat(member), rows: self.rows_of_command(command), is_gone };
+            let unwritten =
+                Unwritten { seat: self.seat(member), rows: self.rows_of_command(command), is_gone };
             self.shard_mut().unwritten.push((command.slot, unwritten));
         }
     }
@@ -386,6 +396,24 @@ impl InPlace {
             shard.messages.push(ToControl::Reported(Box::new(report)));
         }
         moves
+    }
+
+    /// Tells the control shard of devices that do not answer, or lack room; and when there are none any more.
+    pub(in super::super) fn tell_trouble(
+        &mut self,
+        now: Instant,
+        conditions: impl Iterator<Item = (Role, Condition)>,
+    ) {
+        let is_late = |since: Instant| now.since(since) >= LATE;
+        let is_trouble = |(_, condition): &(Role, Condition)| {
+            condition.oldest.is_some_and(is_late) || condition.waits_for_room_since.is_some()
+        };
+        let all: Vec<(Role, Condition)> = conditions.filter(is_trouble).collect();
+        let shard = self.shard_mut();
+        if shard.has_told_trouble || !all.is_empty() {
+            shard.has_told_trouble = !all.is_empty();
+            shard.messages.push(ToControl::Conditions(all));
+        }
     }
 
     /// Messages for the control shard since this was asked last.

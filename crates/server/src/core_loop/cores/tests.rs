@@ -8,7 +8,10 @@ use base::time::Nanos;
 use std::io;
 use std::sync::atomic::Ordering;
 
-fn run_with_bodies(bodies: [fn(Remote, Service, Arrivals<Newcomer>) -> Result<(), RunError>; 2]) -> Result<(), RunError> {
+/// What a front does in the place of serving.
+type Deed = fn(Remote, Service, Arrivals<Newcomer>) -> Result<(), RunError>;
+
+fn run_with_bodies(bodies: [Deed; 2]) -> Result<(), RunError> {
     let options = Options { blocks: 64, frames_max: 64, delay_max: Nanos(0) };
     let (mut volume, shared) = MemoryVolume::new(options);
     // Nobody asks for a stop; the other end must stay for that.
@@ -16,10 +19,15 @@ fn run_with_bodies(bodies: [fn(Remote, Service, Arrivals<Newcomer>) -> Result<()
     let mut service = Service::new(stop, WallClock::start());
     let (mut hub, remotes) = bridge::build(&mut volume, 2).unwrap().unwrap();
     service.wake_fds.push(hub.bell().unwrap());
-    let plan = |(remote, body): (Remote, fn(Remote, Service, Arrivals<Newcomer>) -> _)| {
+    let plan = |(remote, body): (Remote, Deed)| {
         let (bell, wake_fds) = (remote.bell().unwrap(), vec![remote.bell().unwrap()]);
         let waker = Box::new(remote.waker());
-        Plan { bell, wake_fds, waker, body: Box::new(move |service, arrivals| body(remote, service, arrivals)) }
+        Plan {
+            bell,
+            wake_fds,
+            waker,
+            body: Box::new(move |service, arrivals| body(remote, service, arrivals)),
+        }
     };
     let plans = remotes.into_iter().zip(bodies).map(plan).collect();
     let result = serve_all(&config(), service, &mut hub, plans);

@@ -29,7 +29,8 @@ impl<M> Line<M> {
     }
 
     fn take(&mut self, now: Instant) -> Option<M> {
-        self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, message)| message)
+        self.next().filter(|at| *at <= now)?;
+        self.0.pop_front().map(|(_, message)| message)
     }
 
     fn next(&self) -> Option<Instant> {
@@ -69,13 +70,23 @@ impl Cores {
     }
 
     /// The same with shards, that have ways to these disks by seat.
-    pub(super) fn divide(&mut self, disks: &[(Role, DiskHandle)], count: usize, tuning: &Tuning, unit_stripes: u64) {
-        let way = |(seat, disk): &(Role, DiskHandle), port| (*seat, Box::new(disk.at_port(port)) as Box<dyn BlockDevice>);
+    pub(super) fn divide(
+        &mut self,
+        disks: &[(Role, DiskHandle)],
+        count: usize,
+        tuning: &Tuning,
+        unit_stripes: u64,
+    ) {
+        let way = |(seat, disk): &(Role, DiskHandle), port| {
+            (*seat, Box::new(disk.at_port(port)) as Box<dyn BlockDevice>)
+        };
         let ways = (1..=count).map(|port| disks.iter().map(|disk| way(disk, port)).collect()).collect();
         let volumes = self.control.divide(ways, tuning);
-        let shard = |volume| Shard { volume, asked: Line::new(), to_shard: Line::new(), to_control: Line::new() };
+        let shard =
+            |volume| Shard { volume, asked: Line::new(), to_shard: Line::new(), to_control: Line::new() };
         self.shards = volumes.into_iter().map(shard).collect();
-        self.router = Some(Router::new(Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count)));
+        self.router =
+            Some(Router::new(Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count)));
     }
 
     /// Time of an arrival: mostly soon, sometimes late.
@@ -215,7 +226,10 @@ impl Cores {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let of_shard = |shard: &Shard| {
             let Shard { volume, asked, to_shard, to_control } = shard;
-            [volume.next_deadline(), asked.next(), to_shard.next(), to_control.next()].into_iter().flatten().min()
+            [volume.next_deadline(), asked.next(), to_shard.next(), to_control.next()]
+                .into_iter()
+                .flatten()
+                .min()
         };
         self.shards.iter().filter_map(of_shard).chain(self.control.next_deadline()).min()
     }
