@@ -20,7 +20,6 @@ pub mod options;
 mod serve;
 mod shards;
 mod status;
-mod volumes;
 
 use crate::exit::Exit;
 use anyhow::Result;

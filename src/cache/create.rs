@@ -4,7 +4,7 @@
 use super::directory::{CacheDirectory, CacheDrive};
 use super::memory;
 use super::options::{CacheCreate, CacheShape};
-use super::volumes::{bells, sets};
+use super::shards::bells;
 use crate::exit::Exit;
 use crate::force::Force;
 use crate::leftover;
@@ -18,7 +18,7 @@ use cache::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones};
 use cache::spread::{SHARDS_MAX, identity_of};
 use drive::any::AnyDrive;
 use drive::emulated::CreateOptions;
-use drive::slices::geometry_of;
+use drive::slices::sets;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use zone::device::{Geometry, ZonedDevice};
@@ -123,7 +123,7 @@ impl Plan {
     /// # Errors
     /// When a cache cannot be made of such drives.
     pub fn flash_bytes(&self) -> Result<u64> {
-        let slice = geometry_of(&self.geometry, self.shards);
+        let slice = self.geometry.slice(self.shards);
         let of_one =
             cache::flash_of(&vec![Some(slice); self.count]).map_err(|error| Exit::Usage.error(error))?;
         Ok(of_one * self.shards as u64)
@@ -191,7 +191,7 @@ pub fn create(dir: &Path, plan: &Plan) -> Result<CacheDirectory> {
 
 /// Shards that drives are cut into: as many as are asked for, or as cores serve the cache, as far as drives allow it.
 fn shards(asked: Option<usize>, cores: usize, geometry: &Geometry) -> Result<usize> {
-    let fits = |shards: usize| cache::config::check_drive(0, &geometry_of(geometry, shards)).is_ok();
+    let fits = |shards: usize| cache::config::check_drive(0, &geometry.slice(shards)).is_ok();
     let most = (1..=SHARDS_MAX).rev().find(|shards| fits(*shards)).unwrap_or(1);
     match asked {
         Some(shards) if shards > most => {

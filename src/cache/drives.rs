@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
 use drive::any::{AnyDrive, Peek};
 use drive::emulated::{DriveProblem, Pace};
-use drive::slices::geometry_of;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ pub struct CacheDrives {
 impl CacheDrives {
     /// Geometries of the slices that each of so many shards has.
     pub fn slices(&self, shards: usize) -> Vec<Option<Geometry>> {
-        let slice = |whole: Geometry| geometry_of(&whole, shards);
+        let slice = |whole: Geometry| whole.slice(shards);
         self.geometries().into_iter().map(|whole| whole.map(slice)).collect()
     }
 

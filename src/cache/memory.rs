@@ -1,7 +1,6 @@
 //! `--memory`: how it is shared out, and whether the rest holds the index. Drives that the index would not name are a cache that
 //! forgets what is new while what is old stays, so nothing is served, added or made on these terms.
 
-use super::shards::part_of;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::units::{human_bytes, parse_bytes};
@@ -44,19 +43,7 @@ pub fn check(options: &Options, flash_of_one: u64, shards: usize) -> Result<()> 
 
 /// What all shards are short of.
 fn judge(options: &Options, flash_of_one: u64, shards: usize) -> Result<(), MemoryShort> {
-    part_of(*options, shards).check_memory(flash_of_one).map_err(|short| of_all(short, shards))
-}
-
-/// What a shard is short of, for all of them.
-pub fn of_all(short: MemoryShort, shards: usize) -> MemoryShort {
-    let shards = shards as u64;
-    let MemoryShort { needed, given, flash_bytes, .. } = short;
-    MemoryShort {
-        needed: needed.saturating_mul(shards),
-        given: given * shards,
-        flash_bytes: flash_bytes * shards,
-        ..short
-    }
+    options.part_of(shards).check_memory(flash_of_one).map_err(|short| short.of_all(shards))
 }
 
 fn in_words(short: &MemoryShort) -> String {

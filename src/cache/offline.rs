@@ -4,15 +4,16 @@ use super::directory::CacheDirectory;
 use super::drives;
 use super::host::host;
 use super::serve::wall;
-use super::shards::{expect_shards, failed};
-use super::volumes::{Volumes, bells};
+use super::shards::{bells, expect_shards, failed};
 use crate::replace::Attempt;
 use anyhow::Result;
 use base::time::Instant;
 use cache::config::Invalidate;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
+use cache::volumes::Volumes;
 use cache::{CacheVolume, mount_whole};
 use drive::Bell;
+use drive::slices::sliced;
 use zone::device::Geometry;
 use zone::drives::DriveSet;
 
@@ -79,7 +80,8 @@ impl Offline {
 
     /// All shards, as an operator acts on them.
     pub fn volumes(&mut self) -> Volumes<'_> {
-        Volumes::new(self.volumes.iter_mut().collect(), &self.bells, &mut self.wholes)
+        let cut = Box::new(|drive| sliced(drive, &self.bells));
+        Volumes::new(self.volumes.iter_mut().collect(), cut, &mut self.wholes)
     }
 
     /// Tries something until it is done, and superblocks say so.

@@ -7,7 +7,6 @@ use super::errands::Wish;
 use super::serve::wall;
 use super::shards::{Shared, Tended};
 use super::status::{Seen, json};
-use super::volumes::Volumes;
 use super::{dump, flush};
 use crate::drive_clocks::DriveClocks;
 use crate::exit::{self, Exit};
@@ -18,7 +17,9 @@ use base::time::{Instant, Nanos};
 use cache::Status;
 use cache::request::{Cache, Namespace, Request};
 use cache::status::{DriveStatus, Recovery};
+use cache::volumes::Volumes;
 use drive::Bell;
+use drive::slices::sliced;
 use serde_json::Value;
 use server::cache_loop;
 use server::resp::front::CacheFacts;
@@ -131,8 +132,10 @@ impl Operator {
     fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
         let mut guards = Shared::lock_all(&self.shards);
         let parts = guards.iter_mut().map(|tended| &mut tended.volume).collect();
-        let volumes = &mut Volumes::new(parts, &self.bells, &mut self.wholes);
-        let acted = act(line, &mut self.directory, volumes, &self.hosting);
+        let cut = Box::new(|drive| sliced(drive, &self.bells));
+        let mut volumes = Volumes::new(parts, cut, &mut self.wholes);
+        let acted = act(line, &mut self.directory, &mut volumes, &self.hosting);
+        drop(volumes);
         drop(guards);
         self.bells.iter().for_each(Bell::ring);
         acted

@@ -7,8 +7,7 @@ use super::memory;
 use super::namespaces;
 use super::operator::Operator;
 use super::options::{CacheServe, CacheServiceOptions, CacheShape, CacheUp};
-use super::shards::{self, ServedShard, expect_shards, part_of};
-use super::volumes::bells;
+use super::shards::{self, ServedShard, bells, expect_shards};
 use crate::drive_clocks::{self, DriveClocks};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
@@ -89,7 +88,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let (listeners, memcached_doors) = doors(options)?;
     let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
-    let engine = part_of(Options { object_max, ..wanted }, shards);
+    let engine = Options { object_max, ..wanted }.part_of(shards);
     let mounted = shards::mount(&directory, sets, clock.now(), (wall(), engine))?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;

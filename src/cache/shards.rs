@@ -4,15 +4,15 @@ use super::attendance::Watch;
 use super::directory::CacheDirectory;
 use super::errands::Errands;
 use super::host::host;
-use super::volumes::sets;
 use crate::drive_clocks;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use base::time::Instant;
 use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
-use cache::spread::{Spread, identity_of};
+use cache::spread::Spread;
 use cache::{CacheVolume, MountError, Options};
 use drive::Bell;
+use drive::slices::sets;
 use server::cache_loop::Shard;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zone::device::ZonedDevice;
@@ -112,6 +112,15 @@ impl Shard for ServedShard {
     }
 }
 
+/// So many bells, which nobody listens to yet.
+///
+/// # Errors
+/// When the system has no descriptors left.
+pub fn bells(count: usize) -> Result<Vec<Bell>> {
+    let bells = (0..count).map(|_| Bell::new()).collect::<std::io::Result<_>>();
+    bells.context("event descriptors of the shards")
+}
+
 /// Says of which cache an error is.
 pub fn failed(directory: &CacheDirectory, error: &MountError) -> anyhow::Error {
     Exit::Failed.error(format!("{}: {error}", directory.path.display()))
@@ -129,18 +138,14 @@ pub fn expect_shards(
 ) -> Result<(Vec<DriveSet>, Spread)> {
     let (shards, cache) = (bells.len(), *directory.file.uuid.as_bytes());
     let mut sets = sets(drives, bells);
-    let mut secret = [0; 16];
-    for (number, set) in sets.iter_mut().enumerate() {
-        let (found, secret_found) = cache::identity(set, now).map_err(|error| failed(directory, &error))?;
-        if found != identity_of(cache, number, shards) {
-            let dir = directory.path.display();
-            return Err(Exit::Failed.error(format!(
-                "{dir}: the drives hold another cache than cache.toml says, or one that is not cut into {shards} shards"
-            )));
-        }
-        secret = secret_found;
-    }
-    Ok((sets, Spread::new(shards, secret)))
+    let spread = cache::spread_of(&mut sets, cache, now).map_err(|error| failed(directory, &error))?;
+    let spread = spread.ok_or_else(|| {
+        let dir = directory.path.display();
+        Exit::Failed.error(format!(
+            "{dir}: the drives hold another cache than cache.toml says, or one that is not cut into {shards} shards"
+        ))
+    })?;
+    Ok((sets, spread))
 }
 
 /// Finds all shards on their drives, side by side.
@@ -170,14 +175,4 @@ pub fn mount(
         |volume| Shared(Arc::new(Mutex::new(Tended { volume, errands: Errands::default(), watch: None })));
     let all = mounted.into_iter().map(|volume| volume.map(tended).map_err(|error| failed(directory, &error)));
     all.collect()
-}
-
-/// What shards have of what a whole cache is given.
-pub fn part_of(options: Options, shards: usize) -> Options {
-    let shards = shards as u64;
-    Options {
-        memory_bytes: options.memory_bytes / shards,
-        endurance: options.endurance.map(|bytes| bytes / shards),
-        ..options
-    }
 }

@@ -144,6 +144,17 @@ pub(crate) fn slots_of(index_bytes: u64) -> u64 {
 }
 
 impl Options {
+    /// What each of so many shards has of what the whole cache is given.
+    #[must_use]
+    pub fn part_of(&self, shards: usize) -> Options {
+        let shards = shards as u64;
+        Options {
+            memory_bytes: self.memory_bytes / shards,
+            endurance: self.endurance.map(|bytes| bytes / shards),
+            ..*self
+        }
+    }
+
     /// Bytes that buffers may take: a quarter of the memory.
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
@@ -278,6 +289,20 @@ pub struct MemoryShort {
     pub object_mean: u64,
     /// Bytes of the smallest objects, on the mean, for which the memory would do.
     pub enough: u64,
+}
+
+impl MemoryShort {
+    /// What all of so many shards are short of, of which this one is.
+    #[must_use]
+    pub fn of_all(self, shards: usize) -> MemoryShort {
+        let shards = shards as u64;
+        MemoryShort {
+            needed: self.needed.saturating_mul(shards),
+            given: self.given * shards,
+            flash_bytes: self.flash_bytes * shards,
+            ..self
+        }
+    }
 }
 
 /// Why drives do not do for a cache.

@@ -12,6 +12,7 @@ pub mod hash;
 pub mod index;
 pub mod mount;
 mod names;
+pub mod parts;
 pub mod policy;
 pub mod request;
 pub mod shard;
@@ -21,8 +22,11 @@ pub mod spread;
 pub mod status;
 pub mod value;
 pub mod volume;
+pub mod volumes;
 
 pub use config::{CacheConfig, MemoryShort, Options};
-pub use mount::{MountError, check, flash_of, format, identity, list, mount, mount_on, mount_whole};
+pub use mount::{
+    MountError, check, flash_of, format, identity, list, mount, mount_on, mount_whole, spread_of,
+};
 pub use status::Status;
 pub use volume::CacheVolume;

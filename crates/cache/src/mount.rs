@@ -29,6 +29,7 @@ use crate::index::PAGES_MAX;
 use crate::request::WallMillis;
 use crate::shard::{Drive, Identity, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
 use crate::shared::Host;
+use crate::spread::{Spread, identity_of};
 use crate::status::Recovery;
 use crate::volume::CacheVolume;
 use base::frame::Frame;
@@ -410,6 +411,27 @@ fn recover(
 pub fn identity(drives: &mut DriveSet, now: Instant) -> Result<([u8; 16], [u8; 16]), MountError> {
     let agreed = members::agree(&mut Media::new(drives, now))?;
     Ok((agreed.newest.cache, agreed.newest.secret))
+}
+
+/// Which shard has a key, of the shards that have these drives; `None` when they are not those that the cache is cut into, or of another
+/// one. Nothing is changed.
+///
+/// # Errors
+/// As for mounting.
+pub fn spread_of(
+    shards: &mut [DriveSet],
+    cache: [u8; 16],
+    now: Instant,
+) -> Result<Option<Spread>, MountError> {
+    let (count, mut secret) = (shards.len(), [0; 16]);
+    for (number, drives) in shards.iter_mut().enumerate() {
+        let (found, secret_found) = identity(drives, now)?;
+        if found != identity_of(cache, number, count) {
+            return Ok(None);
+        }
+        secret = secret_found;
+    }
+    Ok(Some(Spread::new(count, secret)))
 }
 
 /// What a check found.

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zone::condition::Condition;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
+use zone::drives::DriveSet;
 
 /// Whose a command is, and under which name.
 #[derive(Clone, Copy, Debug)]
@@ -66,31 +67,10 @@ pub struct Slice {
     refused: Vec<Completion>,
 }
 
-/// Geometry of one of `count` slices of a drive.
-///
-/// # Panics
-/// When there is none.
-#[must_use]
-pub fn geometry_of(whole: &Geometry, count: usize) -> Geometry {
-    let count = u32::try_from(count).expect("as many slices as cores, about");
-    assert!(count > 0, "a drive is cut into one slice at least");
-    if count == 1 {
-        return *whole;
-    }
-    Geometry {
-        zones: whole.zones / count,
-        open_zones_max: whole.open_zones_max / count,
-        active_zones_max: whole.active_zones_max / count,
-        // Areas are few, and nobody who shares a drive uses them.
-        areas: None,
-        ..*whole
-    }
-}
-
 /// Cuts a drive into slices, one for each bell, which rings when another owner has taken answers of that slice.
 #[must_use]
 pub fn cut(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Slice> {
-    let geometry = geometry_of(device.geometry(), bells.len());
+    let geometry = device.geometry().slice(bells.len());
     let tray = |bell: &Bell| Tray { answers: Vec::new(), bell: bell.clone(), has_rung: false };
     let desk = Desk {
         device,
@@ -104,6 +84,26 @@ pub fn cut(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Slice> {
     let slice =
         |(number, first)| Slice { number, first, geometry, shared: Arc::clone(&shared), refused: Vec::new() };
     firsts.take(bells.len()).enumerate().map(slice).collect()
+}
+
+/// The slices of a drive for those who have these bells; the drive itself where that is one.
+#[must_use]
+pub fn sliced(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Box<dyn ZonedDevice>> {
+    match bells.len() {
+        1 => vec![device],
+        _ => cut(device, bells).into_iter().map(|slice| Box::new(slice) as Box<dyn ZonedDevice>).collect(),
+    }
+}
+
+/// Slices of drives, `None` where one is missing, for each of those who have these bells.
+#[must_use]
+pub fn sets(drives: Vec<Option<Box<dyn ZonedDevice>>>, bells: &[Bell]) -> Vec<DriveSet> {
+    let mut sets: Vec<Vec<Option<Box<dyn ZonedDevice>>>> = bells.iter().map(|_| Vec::new()).collect();
+    for drive in drives {
+        let mut slices = drive.map(|drive| sliced(drive, bells)).into_iter().flatten();
+        sets.iter_mut().for_each(|set| set.push(slices.next()));
+    }
+    sets.into_iter().map(DriveSet::new).collect()
 }
 
 impl Desk {

@@ -76,6 +76,28 @@ impl Geometry {
         u64::from(self.zones) * u64::from(self.zone_capacity_blocks)
     }
 
+    /// Geometry of one of `count` equal slices of the drive: ranges of its zones, each with its part of the limits on open and active
+    /// zones. Zones that are left over belong to none.
+    ///
+    /// # Panics
+    /// When there are no slices.
+    #[must_use]
+    pub fn slice(&self, count: usize) -> Geometry {
+        let count = u32::try_from(count).expect("as many slices as cores, about");
+        assert!(count > 0, "a drive is cut into one slice at least");
+        if count == 1 {
+            return *self;
+        }
+        Geometry {
+            zones: self.zones / count,
+            open_zones_max: self.open_zones_max / count,
+            active_zones_max: self.active_zones_max / count,
+            // Areas are few, and nobody who shares a drive uses them.
+            areas: None,
+            ..*self
+        }
+    }
+
     /// Bytes that can be written to the whole drive.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {

@@ -62,11 +62,35 @@ pub enum BayRefusal {
     Memory(MemoryShort),
     /// The new drive has too few zones, or allows too few active ones.
     TooFewZones {
+        /// Shards that have slices of it.
+        shards: u32,
         /// Its zones.
         zones: u32,
         /// Active zones that it allows.
         active: u32,
     },
+}
+
+impl BayRefusal {
+    fn of_zones(geometry: &Geometry) -> BayRefusal {
+        BayRefusal::TooFewZones { shards: 1, zones: geometry.zones, active: active_zones(geometry) }
+    }
+
+    /// What a shard said of its slice of a drive, for the whole drive and all shards.
+    #[must_use]
+    pub fn of_all(self, whole: &Geometry, shards: usize) -> BayRefusal {
+        let count = u32::try_from(shards).expect("at most 64 shards");
+        match self {
+            BayRefusal::Memory(short) => BayRefusal::Memory(short.of_all(shards)),
+            BayRefusal::TooFewZones { .. } => {
+                BayRefusal::TooFewZones { shards: count, zones: whole.zones, active: active_zones(whole) }
+            }
+            BayRefusal::TooLarge { blocks, .. } => {
+                BayRefusal::TooLarge { blocks: blocks * count, own: whole.capacity_blocks() }
+            }
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for BayRefusal {
@@ -103,10 +127,11 @@ impl fmt::Display for BayRefusal {
                 f,
                 "the index would need {needed} bytes of memory for objects of the mean size, and there are {given}"
             ),
-            BayRefusal::TooFewZones { zones, active } => write!(
+            BayRefusal::TooFewZones { shards, zones, active } => write!(
                 f,
-                "the new drive has {zones} zones and allows {active} active ones; a cache needs {ZONES_MIN} and \
-                 {ACTIVE_ZONES_MIN}"
+                "the new drive has {zones} zones and allows {active} active ones; the cache needs {} and {}",
+                ZONES_MIN * shards,
+                ACTIVE_ZONES_MIN * shards
             ),
         }
     }
@@ -130,9 +155,7 @@ impl Shard {
             () if !self.membership.is_settled() || self.sweep.is_under_way() || is_read => {
                 Err(BayRefusal::Busy)
             }
-            () if check_drive(place, geometry).is_err() => {
-                Err(BayRefusal::TooFewZones { zones: geometry.zones, active: active_zones(geometry) })
-            }
+            () if check_drive(place, geometry).is_err() => Err(BayRefusal::of_zones(geometry)),
             () if own > u64::from(blocks) => Err(BayRefusal::TooLarge { blocks, own }),
             () => Ok(()),
         }
@@ -175,9 +198,7 @@ impl Shard {
             () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
             () if !self.membership.is_settled() => Err(BayRefusal::Busy),
             () if places == MEMBERS_MAX => Err(BayRefusal::NoPlaceLeft { places }),
-            () if check_drive(places, geometry).is_err() => {
-                Err(BayRefusal::TooFewZones { zones: geometry.zones, active: active_zones(geometry) })
-            }
+            () if check_drive(places, geometry).is_err() => Err(BayRefusal::of_zones(geometry)),
             () if pages >= PAGES_MAX => Err(BayRefusal::TooManyPages { pages }),
             () => self.options.check_memory(pages * BLOCK_BYTES_U64).map_err(BayRefusal::Memory),
         }

@@ -62,7 +62,7 @@ fn seen(answers: Vec<Completion>) -> Vec<String> {
 
 #[test]
 fn a_slice_is_like_a_drive_of_its_own_whatever_others_do() {
-    let own = geometry_of(&WHOLE, 2);
+    let own = WHOLE.slice(2);
     assert_eq!((own.zones, own.open_zones_max, own.active_zones_max), (4, 9, 9));
     for seed in 0..20 {
         let mut random = Random::from_seed(seed);

@@ -22,10 +22,11 @@ mod tests;
 
 use crate::resp::front::{Backend, CacheFacts};
 use base::time::Instant;
+use cache::parts::{Part, Route};
 use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
 use cache::spread::Spread;
 use hub::{Ask, Hub};
-use routes::{Part, Route, Routes};
+use routes::Routes;
 use std::io;
 use std::os::fd::OwnedFd;
 

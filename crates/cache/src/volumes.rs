@@ -1,73 +1,53 @@
 //! The shards of a cache together, as an operator acts on them. A shard has a slice of each drive.
 
-use super::memory;
-use anyhow::{Context, Result};
-use cache::CacheVolume;
-use cache::shard::BayRefusal;
-use drive::Bell;
-use drive::slices::{cut, geometry_of};
+use crate::shard::BayRefusal;
+use crate::volume::CacheVolume;
 use zone::device::{Geometry, ZonedDevice};
-use zone::drives::DriveSet;
 
-/// So many bells, which nobody listens to yet.
-///
-/// # Errors
-/// When the system has no descriptors left.
-pub fn bells(count: usize) -> Result<Vec<Bell>> {
-    let bells = (0..count).map(|_| Bell::new()).collect::<std::io::Result<_>>();
-    bells.context("event descriptors of the shards")
-}
-
-/// Drives of each shard, one shard for each bell: each drive is cut into slices, where there are several.
-pub fn sets(drives: Vec<Option<Box<dyn ZonedDevice>>>, bells: &[Bell]) -> Vec<DriveSet> {
-    let mut sets: Vec<Vec<Option<Box<dyn ZonedDevice>>>> = bells.iter().map(|_| Vec::new()).collect();
-    for drive in drives {
-        let mut slices = drive.map(|drive| sliced(drive, bells)).into_iter().flatten();
-        sets.iter_mut().for_each(|set| set.push(slices.next()));
-    }
-    sets.into_iter().map(DriveSet::new).collect()
-}
-
-/// Slices of a drive; the drive itself where there is one.
-fn sliced(drive: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Box<dyn ZonedDevice>> {
-    match bells.len() {
-        1 => vec![drive],
-        _ => cut(drive, bells).into_iter().map(|slice| Box::new(slice) as Box<dyn ZonedDevice>).collect(),
-    }
-}
+/// What cuts a drive into the slices of all shards.
+pub type Cut<'a> = Box<dyn Fn(Box<dyn ZonedDevice>) -> Vec<Box<dyn ZonedDevice>> + 'a>;
 
 /// See the module.
 pub struct Volumes<'a> {
     parts: Vec<&'a mut CacheVolume>,
-    bells: &'a [Bell],
+    cut: Cut<'a>,
     /// Drives as they were before they were cut, also those that have failed since.
     wholes: &'a mut Vec<Option<Geometry>>,
 }
 
 impl<'a> Volumes<'a> {
-    /// All shards of a cache, with the bells of their owners and the geometries of their drives.
+    /// All shards of a cache, with what cuts drives for them, and the geometries of their drives.
+    #[must_use]
     pub fn new(
         parts: Vec<&'a mut CacheVolume>,
-        bells: &'a [Bell],
+        cut: Cut<'a>,
         wholes: &'a mut Vec<Option<Geometry>>,
     ) -> Volumes<'a> {
-        assert!(parts.len() == bells.len(), "a bell for each shard");
-        Volumes { parts, bells, wholes }
+        Volumes { parts, cut, wholes }
     }
 
     /// Count of shards.
+    #[must_use]
     pub fn shards(&self) -> usize {
         self.parts.len()
     }
 
     /// Geometry of a drive like the one in a place, or any other.
+    #[must_use]
     pub fn geometry_like(&self, place: usize) -> Option<Geometry> {
         let own = self.wholes.get(place).copied().flatten();
         own.or_else(|| self.wholes.iter().flatten().next().copied())
     }
 
-    fn slice(&self, geometry: &Geometry) -> Geometry {
-        geometry_of(geometry, self.parts.len())
+    /// What all shards say of their slices of a drive.
+    fn judge(
+        &self,
+        whole: &Geometry,
+        judge: impl Fn(&CacheVolume, &Geometry) -> Result<(), BayRefusal>,
+    ) -> Result<(), BayRefusal> {
+        let (shards, slice) = (self.parts.len(), whole.slice(self.parts.len()));
+        let judged = self.parts.iter().try_for_each(|part| judge(part, &slice));
+        judged.map_err(|refusal| refusal.of_all(whole, shards))
     }
 
     /// Judges whether a new drive may take a place now.
@@ -75,8 +55,7 @@ impl<'a> Volumes<'a> {
     /// # Errors
     /// When it may not.
     pub fn may_join(&self, place: usize, geometry: &Geometry) -> Result<(), BayRefusal> {
-        let slice = self.slice(geometry);
-        self.parts.iter().try_for_each(|part| part.may_join(place, &slice))
+        self.judge(geometry, |part, slice| part.may_join(place, slice))
     }
 
     /// An empty drive takes a place.
@@ -85,7 +64,9 @@ impl<'a> Volumes<'a> {
     /// When it may not ([`Volumes::may_join`]).
     pub fn join(&mut self, place: usize, drive: Box<dyn ZonedDevice>, uuid: [u8; 16]) {
         self.wholes[place] = Some(*drive.geometry());
-        for (part, slice) in self.parts.iter_mut().zip(sliced(drive, self.bells)) {
+        let slices = (self.cut)(drive);
+        assert!(slices.len() == self.parts.len(), "a slice for each shard");
+        for (part, slice) in self.parts.iter_mut().zip(slices) {
             part.join(place, slice, uuid);
         }
     }
@@ -95,12 +76,7 @@ impl<'a> Volumes<'a> {
     /// # Errors
     /// When it may not.
     pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
-        let slice = self.slice(geometry);
-        let of_all = |refusal| match refusal {
-            BayRefusal::Memory(short) => BayRefusal::Memory(memory::of_all(short, self.parts.len())),
-            other => other,
-        };
-        self.parts.iter().try_for_each(|part| part.may_grow(&slice)).map_err(of_all)
+        self.judge(geometry, CacheVolume::may_grow)
     }
 
     /// Makes a place for one drive more, and returns it.
@@ -108,7 +84,7 @@ impl<'a> Volumes<'a> {
     /// # Panics
     /// When it may not ([`Volumes::may_grow`]).
     pub fn grow(&mut self, geometry: &Geometry) -> usize {
-        let slice = self.slice(geometry);
+        let slice = geometry.slice(self.parts.len());
         self.wholes.push(None);
         let mut places: Vec<usize> = self.parts.iter_mut().map(|part| part.grow(&slice)).collect();
         places.dedup();
@@ -135,21 +111,25 @@ impl<'a> Volumes<'a> {
     }
 
     /// True when superblocks of all shards say who belongs to them.
+    #[must_use]
     pub fn has_recorded(&self) -> bool {
         self.parts.iter().all(|part| part.has_recorded())
     }
 
     /// True when no drive of some shard takes writes.
+    #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.parts.iter().any(|part| part.is_frozen())
     }
 
     /// Bytes of all places, for which the next mount makes the indexes.
+    #[must_use]
     pub fn flash_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.flash_bytes()).sum()
     }
 
     /// Slots of the indexes, of those that they would have if they were made for the drives that are there now.
+    #[must_use]
     pub fn index_share(&self) -> f64 {
         self.parts.iter().map(|part| part.index_share()).fold(1.0, f64::min)
     }
