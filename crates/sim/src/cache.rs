@@ -17,9 +17,11 @@ mod memory;
 mod oracle;
 mod plan;
 mod planned;
+mod recut;
 mod rest;
 pub mod scan;
 mod scenarios;
+mod shards;
 mod tally;
 mod world;
 

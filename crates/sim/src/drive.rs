@@ -117,6 +117,8 @@ pub struct Drive {
     history: History,
     /// What becomes of zones with random write areas when the power fails.
     pub area_fate: AreaFate,
+    /// Zones of a slice, where several caches share the drive; else all of them.
+    slice_zones: u32,
     /// Zones of the collector's segments.
     moves: Vec<bool>,
     /// True for a drive of the baseline.
@@ -235,6 +237,7 @@ impl Drive {
             dead: false,
             faults: Faults::default(),
             flushed: if plan.volatile_cache { vec![0; zones] } else { Vec::new() },
+            slice_zones: geometry.zones,
             moves: vec![false; zones],
             is_of_baseline: plan.is_of_baseline,
             before_reset: None,
@@ -319,6 +322,33 @@ impl Drive {
         if let Pace::Model(model) = &mut self.pace {
             self.media.teach(model);
         }
+    }
+
+    /// Several caches share the drive, with so many zones each.
+    pub fn share(&mut self, slice_zones: u32) {
+        assert!(slice_zones > SUPERBLOCK_ZONES, "superblocks leave zones for data");
+        self.slice_zones = slice_zones;
+    }
+
+    fn has_superblocks(&self, zone: ZoneIndex) -> bool {
+        zone.0 % self.slice_zones < SUPERBLOCK_ZONES
+    }
+
+    fn slices(&self) -> u32 {
+        self.media.geometry().zones / self.slice_zones
+    }
+
+    /// Zones behind superblock logs.
+    #[must_use]
+    pub fn data_zones(&self) -> u32 {
+        self.slices() * (self.slice_zones - SUPERBLOCK_ZONES)
+    }
+
+    /// One of the zones behind superblock logs, of one slice after the other.
+    #[must_use]
+    pub fn data_zone(&self, number: u32) -> ZoneIndex {
+        let (slice, zone) = (number % self.slices(), number / self.slices());
+        ZoneIndex(slice * self.slice_zones + SUPERBLOCK_ZONES + zone)
     }
 
     /// The drive finishes a zone, whoever writes to it.
@@ -676,10 +706,8 @@ impl Drive {
 
     /// Any block that was written.
     fn any_block(&mut self) -> Option<(ZoneIndex, u32)> {
-        let zones = self.media.geometry().zones;
-        let zone = ZoneIndex(
-            SUPERBLOCK_ZONES + u32::try_from(self.random.index((zones - SUPERBLOCK_ZONES) as usize)).ok()?,
-        );
+        let number = self.random.index(self.data_zones() as usize);
+        let zone = self.data_zone(u32::try_from(number).ok()?);
         let written = self.media.zone(zone).write_pointer;
         (written > 0)
             .then(|| (zone, u32::try_from(self.random.below(u64::from(written))).expect("below a u32")))
@@ -734,7 +762,7 @@ impl Drive {
                     frames.first().is_some_and(|frame| frame.data.starts_with(BASELINE_MAGIC));
                 if is_superblock { Kind::Superblock } else { Kind::Log }
             }
-            Op::Write { .. } | Op::Append { .. } if command.zone.0 < SUPERBLOCK_ZONES => Kind::Superblock,
+            Op::Write { .. } | Op::Append { .. } if self.has_superblocks(command.zone) => Kind::Superblock,
             Op::Write { frames, .. } if frames.last().is_some_and(is_journal) => Kind::Log,
             Op::Write { offset: 0, frames } => {
                 let header = frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));

@@ -19,11 +19,12 @@ const SWITCH_FILE: &str = "crates/sim/src/bin/mutants/switch.rs";
 const SWITCH_IN_BASE: &str = "crates/base/src/switch.rs";
 const BASE: &str = "crates/base/src/lib.rs";
 /// Rooms of engines with a world of their own, which looks for bugs in them: its name in the switch.
-const WORLDS: [(&str, &str); 5] = [
+const WORLDS: [(&str, &str); 6] = [
     ("crates/array/src/inplace", "InPlace"),
     ("crates/block/", "InPlace"),
     ("crates/drive/src/conventional", "Conventional"),
     ("crates/drive/src/inband", "Inband"),
+    ("crates/drive/src/slices", "Cache"),
     ("crates/cache/", "Cache"),
 ];
 /// The list of the switch, before and after the scratch copy has filled it in.

@@ -1,6 +1,7 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
 use super::plan::{Plan, draw_object_mean};
+use super::shards::SHARDS_MAX;
 use crate::step::{At, Kind};
 use ::cache::config::Invalidate;
 use base::random::Random;
@@ -146,6 +147,8 @@ pub enum Act {
         /// When the power fails.
         cut: Moment,
     },
+    /// Before the next mount, somebody takes the drives for those of a cache of so many shards.
+    Recut(usize),
     /// A drive is missing from the next mount on.
     Away(usize),
     /// All drives are there from the next mount on, those that died, too.
@@ -326,6 +329,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     spare_some(plan, &mut acts);
     add_absences(plan, &mut acts);
     add_ends(plan, &mut acts);
+    add_recuts(plan, &mut acts);
     acts
 }
 
@@ -500,6 +504,21 @@ fn add_ends(plan: &Plan, acts: &mut Vec<Act>) {
                 1 => Act::Stop { power: false, cut: None },
                 _ => Act::CutMemory { skip, arrive: random.index(64) },
             });
+        }
+        acts.push(act);
+    }
+}
+
+/// Starts with another number of shards, before some mounts of a cache that has several. Drawn from a stream of their own.
+fn add_recuts(plan: &Plan, acts: &mut Vec<Act>) {
+    if plan.shards == 1 {
+        return;
+    }
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e54 ^ 1 << 40);
+    let others = std::mem::take(acts);
+    for act in others {
+        if matches!(act, Act::Stop { .. }) && random.chance(1, 4) {
+            acts.push(Act::Recut(1 + random.index(SHARDS_MAX + 1)));
         }
         acts.push(act);
     }

@@ -7,6 +7,7 @@ use super::plan::Plan;
 use super::scan::Scan;
 use super::world::{CACHE, World};
 use crate::tally::Failure;
+use ::cache::CacheVolume;
 use ::cache::attendance::{Attendance, Place};
 use ::cache::request::Namespace;
 use base::random::Random;
@@ -151,11 +152,11 @@ impl World {
             if self.attended.recorded.is_some_and(is_proven) {
                 return Err(Failure::new(format!("everything is forgotten without a cause: {absence}")));
             }
-            self.volume().forget_all();
+            self.shards().all_mut().iter_mut().for_each(CacheVolume::forget_all);
             [0, 1].into_iter().for_each(|namespace| self.forgive_namespace(Namespace(namespace)));
             self.scans.iter_mut().flatten().for_each(Scan::unsettle);
         }
-        if !self.mounted().has_forgotten() {
+        if !self.mounted().all().iter().all(CacheVolume::has_forgotten) {
             return Ok(());
         }
         for (key, version) in self.attended.owes.take().into_iter().flatten() {

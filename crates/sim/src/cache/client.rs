@@ -4,13 +4,14 @@ use super::act::{Change, Expiry, Filler, KEYS};
 use super::ledger::Since;
 use super::oracle::{full_key, name_of};
 use super::plan::VALUE_MAX;
+use super::shards::Answered;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::config::Acknowledge;
 use ::cache::format::record;
 use ::cache::request::{
-    Cache, Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Refusal, Reply, Request,
-    RequestId, WallMillis,
+    Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Refusal, Reply, Request, RequestId,
+    WallMillis,
 };
 use base::units::ZoneIndex;
 use std::collections::BTreeMap;
@@ -190,12 +191,12 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        let since = self.ledger.now(self.mounted().shard().counters());
+        let since = self.ledger.now(self.causes());
         self.unsettle_scans(key, &asked, &op);
         self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest, since });
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
-        self.volume().submit(now, wall, request);
+        self.shards().submit(now, wall, request);
         self.turn()
     }
 
@@ -243,7 +244,9 @@ impl World {
     /// A block of a drive, as it is on the media.
     fn any_block(&mut self) -> Vec<u8> {
         let drive = self.random.index(self.places());
-        let zone = ZoneIndex(u32::try_from(self.random.below(u64::from(self.plan.zones))).expect("a u32"));
+        let zone = ZoneIndex(
+            u32::try_from(self.random.below(u64::from(self.plan.geometry().zones))).expect("a u32"),
+        );
         let mut rack = self.rack.lock();
         let written = rack.drives[drive].media().zone(zone).write_pointer;
         if written == 0 {
@@ -278,7 +281,8 @@ impl World {
     }
 
     /// Judges an answer.
-    pub(super) fn judge(&mut self, Reply { id, outcome }: Reply) -> Result<(), Failure> {
+    pub(super) fn judge(&mut self, answered: Answered) -> Result<(), Failure> {
+        let Answered { reply: Reply { id, outcome }, wall: answered_at, frozen } = answered;
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
@@ -289,15 +293,15 @@ impl World {
             self.note(&told("is refused", 0));
             return self.judge_refusal(&pending, refusal);
         }
-        self.confirm_times(id, key);
+        self.confirm_times(id, &pending);
         match (asked, outcome) {
             (Asked::Get, Outcome::Found(Some(object))) => {
-                let version = self.saw(key, &object, self.clock.latest)?;
+                let version = self.saw(key, &object, answered_at)?;
                 self.note(&told("finds", version));
             }
             (Asked::Get, Outcome::Found(None)) => {
                 self.note(&told("misses", 0));
-                self.missed(key, begun[key], self.clock.latest)?;
+                self.missed(key, begun[key], (answered_at, frozen))?;
             }
             (Asked::Scan, Outcome::Walked { keys, next }) => {
                 self.note(&told("scans", keys.len() as u64));
@@ -313,14 +317,14 @@ impl World {
                     return Err(Failure::new(format!("key {key}: something was removed that was not there")));
                 }
                 if !was_there {
-                    self.missed(key, version - 1, self.clock.latest)?;
+                    self.missed(key, version - 1, (answered_at, frozen))?;
                 }
                 self.oracle.acknowledge(key, version);
                 self.ledger.touch(key);
             }
             (Asked::Update(version), Outcome::Updated { before, change }) => {
                 self.note(&told("updated", version));
-                self.updated(&pending, (id, version), before, change)?;
+                self.updated(&pending, (id, version), (before, frozen), change)?;
             }
             (Asked::Clear(namespace), Outcome::Cleared) => {
                 self.note(&told("cleared", 0));
@@ -370,20 +374,20 @@ impl World {
     /// An object was shown to a client.
     fn saw(&mut self, key: usize, object: &Object, wall: u64) -> Result<u64, Failure> {
         let version = self.oracle.judge(key, object, wall)?;
-        let counters = *self.volume().shard().counters();
-        self.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &counters));
+        let causes = self.causes();
+        self.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &causes));
         self.oracle.acknowledge(key, version);
         self.tally.hits += 1;
         Ok(version)
     }
 
     /// Nothing was found under a key by a request that comes after version `last`.
-    fn missed(&mut self, key: usize, last: u64, wall: u64) -> Result<(), Failure> {
+    fn missed(&mut self, key: usize, last: u64, (wall, frozen): (u64, bool)) -> Result<(), Failure> {
         self.tally.misses += 1;
-        let counters = *self.volume().shard().counters();
+        let causes = self.causes();
         if let Some((version, object)) = self.oracle.newest(key, last) {
             let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.clock.ever));
-            if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &counters) {
+            if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &causes) {
                 return Err(Failure::new(format!(
                     "key {key}: version {version} was forgotten without a cause"
                 )));
@@ -394,8 +398,8 @@ impl World {
         if self.oracle.may_have_expired(key, last, wall.max(self.clock.ever)) {
             self.ledger.touch(key);
         }
-        // A cache without drives can record nothing: what it misses may be there again.
-        if !self.mounted().status().frozen {
+        // A shard without drives can record nothing: what it misses may be there again.
+        if !frozen {
             self.oracle.missed(key, last, wall);
         }
         Ok(())
@@ -419,7 +423,7 @@ impl World {
         &mut self,
         pending: &Pending,
         (id, version): (u64, u64),
-        before: Option<Object>,
+        (before, frozen): (Option<Object>, bool),
         change: Kind,
     ) -> Result<(), Failure> {
         let key = pending.key;
@@ -430,7 +434,7 @@ impl World {
         }
         match &before {
             Some(object) => _ = self.saw(key, object, decided.wall)?,
-            None => self.missed(key, version - 1, decided.wall)?,
+            None => self.missed(key, version - 1, (decided.wall, frozen))?,
         }
         match (change, &decided.verdict) {
             (Kind::Kept, Verdict::Keep) => {}

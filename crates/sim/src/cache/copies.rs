@@ -10,6 +10,7 @@ use ::cache::shared::Host;
 use ::cache::{CacheVolume, Status, check, list, mount_on};
 use base::time::{Instant, Nanos};
 use drive::emulated::EmulatedDrive;
+use drive::slices::sets;
 use std::collections::BTreeSet;
 use zone::device::ZonedDevice;
 use zone::drives::DriveSet;
@@ -34,8 +35,8 @@ pub(super) struct Read {
 }
 
 impl World {
-    /// Copies of some drives; the others are missing.
-    pub(super) fn copy(&self, present: &[usize]) -> DriveSet {
+    /// Copies of what a shard has of some drives; the others are missing.
+    pub(super) fn copy(&self, shard: usize, present: &[usize]) -> DriveSet {
         let rack = self.rack.lock();
         let places = rack.drives.len();
         let device = |drive: usize| -> Option<Box<dyn ZonedDevice>> {
@@ -45,24 +46,27 @@ impl World {
             let media = rack.drives[drive].media().heap_snapshot().expect("media in memory");
             Some(Box::new(EmulatedDrive::from_heap(media).expect("media of a drive")))
         };
-        DriveSet::new((0..places).map(device).collect())
+        let drives = (0..places).map(device).collect();
+        sets(drives, &self.bells).swap_remove(shard)
     }
 
-    /// Mounts copies and reads every key; `None` when the mount is refused. What is found is held against the oracle.
+    /// Mounts copies and reads every key of a shard; `None` when the mount is refused. What is found is held against the oracle.
     pub(super) fn read_copy(
         &mut self,
+        shard: usize,
         (mut drives, host): (DriveSet, &Copied),
         what: &str,
     ) -> Result<Option<Read>, Failure> {
         self.pass_times();
         let wall = WallMillis(self.clock.latest);
         let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
-        let told = self.listed((&mut drives, &host.host()), wall, what)?;
+        let told = self.listed(shard, (&mut drives, &host.host(shard)), wall, what)?;
         let how = (wall, self.plan.options());
-        let Ok(mut volume) = mount_on(host.host(), drives, Instant(0), how) else { return Ok(None) };
+        let Ok(mut volume) = mount_on(host.host(shard), drives, Instant(0), how) else { return Ok(None) };
         // Reading removes what has expired.
         let status = volume.status();
-        let objects = answers(&mut volume, wall)?;
+        let keys: Vec<usize> = (0..KEYS).filter(|key| self.shard_of[*key] == shard).collect();
+        let objects = answers(&mut volume, wall, &keys)?;
         for (key, object) in objects.iter().enumerate() {
             if let Some(object) = object {
                 let judged = self.oracle.judge(key, object, wall.0);
@@ -85,6 +89,7 @@ impl World {
     /// Keys that a list of media tells, which changes nothing. What is told may be there.
     fn listed(
         &self,
+        shard: usize,
         (drives, host): (&mut DriveSet, &Host),
         wall: WallMillis,
         what: &str,
@@ -94,7 +99,10 @@ impl World {
         let mut keys = BTreeSet::new();
         for told in all.iter().filter(|_| listed.is_ok()) {
             let key = (0..KEYS).find(|key| name_of(*key) == (told.namespace, told.key.clone()));
-            let is_right = |key: usize| self.oracle.may_exist(key, wall.0) && self.oracle.was_ever(key, told);
+            let is_right = |key: usize| {
+                let is_own = self.shard_of[key] == shard;
+                is_own && self.oracle.may_exist(key, wall.0) && self.oracle.was_ever(key, told)
+            };
             match key.filter(|key| is_right(*key)) {
                 Some(key) => keys.insert(key),
                 None => {
@@ -106,15 +114,19 @@ impl World {
     }
 }
 
-/// What a cache answers to a read of every key.
-fn answers(volume: &mut CacheVolume, wall: WallMillis) -> Result<Vec<Option<Object>>, Failure> {
-    for key in 0..KEYS {
+/// What a shard answers to a read of keys, by key.
+fn answers(
+    volume: &mut CacheVolume,
+    wall: WallMillis,
+    keys: &[usize],
+) -> Result<Vec<Option<Object>>, Failure> {
+    for &key in keys {
         let (namespace, name) = name_of(key);
         let id = RequestId(u64::try_from(key).expect("few keys"));
         volume.submit(Instant(0), wall, Request { id, namespace, op: Op::Get { key: name } });
     }
     let mut objects = vec![None; KEYS];
-    let (mut open, mut now) = (KEYS, Instant(0));
+    let (mut open, mut now) = (keys.len(), Instant(0));
     for _ in 0..TURNS_MAX {
         let mut replies = Vec::new();
         volume.turn(now, wall, &mut replies);

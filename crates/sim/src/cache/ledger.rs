@@ -1,10 +1,11 @@
 //! Ledger: objects that a read has to find, until something happens that costs them.
 //!
-//! Causes are eviction, admission, a full index, damage, a drive that fails, the loss of buffers and caches, and a write of a key
+//! A shard is a cache by itself: what happens in one is no cause in another. Causes are eviction, admission, a full index, damage, a drive that fails, the loss of buffers and caches, and a write of a key
 //! that the index cannot tell from this one.
 
 use super::act::KEYS;
 use super::oracle::full_key;
+use super::shards::SHARDS_MAX;
 use ::cache::hash::{Ident, KeyHash, Shape};
 use ::cache::status::{Counters, Recovery};
 
@@ -25,11 +26,24 @@ impl Marks {
     }
 }
 
+/// Causes in all shards, as far as they have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Causes([Marks; SHARDS_MAX]);
+
+impl Causes {
+    /// Of shards with these counters.
+    pub fn of<'a>(counters: impl Iterator<Item = &'a Counters>) -> Causes {
+        let mut causes = Causes::default();
+        causes.0.iter_mut().zip(counters).for_each(|(marks, counters)| *marks = Marks::of(counters));
+        causes
+    }
+}
+
 /// A moment: what was asked for then may be lost by what comes after it, answered or not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
     writes: u64,
-    marks: Marks,
+    causes: Causes,
 }
 
 /// An object that is owed.
@@ -47,7 +61,9 @@ struct Owed {
 #[derive(Debug)]
 pub(super) struct Ledger {
     secret: [u8; 16],
-    idents: Vec<Ident>,
+    /// Shards of keys.
+    shards: Vec<usize>,
+    idents: Vec<Option<Ident>>,
     owed: Vec<Option<Owed>>,
     /// Counts writes.
     writes: u64,
@@ -56,19 +72,26 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub fn new(secret: [u8; 16]) -> Ledger {
-        Ledger { secret, idents: Vec::new(), owed: vec![None; KEYS], writes: 0, disturbed: vec![0; KEYS] }
+    /// Of keys that shards have, in the order of the keys.
+    pub fn new(secret: [u8; 16], shards: Vec<usize>) -> Ledger {
+        let (idents, owed, disturbed) = (vec![None; KEYS], vec![None; KEYS], vec![0; KEYS]);
+        Ledger { secret, shards, idents, owed, writes: 0, disturbed }
     }
 
-    /// The index tells keys apart in these terms.
-    pub fn learn(&mut self, shape: Shape) {
-        let ident = |key| shape.ident(KeyHash::of(&self.secret, &full_key(key)));
-        self.idents = (0..KEYS).map(ident).collect();
+    /// The index of a shard tells keys apart in these terms.
+    pub fn learn(&mut self, shard: usize, shape: Shape) {
+        for key in (0..KEYS).filter(|key| self.shards[*key] == shard) {
+            self.idents[key] = Some(shape.ident(KeyHash::of(&self.secret, &full_key(key))));
+        }
+    }
+
+    fn marks(&self, key: usize, causes: &Causes) -> Marks {
+        causes.0[self.shards[key]]
     }
 
     /// This moment.
-    pub fn now(&self, counters: &Counters) -> Since {
-        Since { writes: self.writes, marks: Marks::of(counters) }
+    pub fn now(&self, causes: Causes) -> Since {
+        Since { writes: self.writes, causes }
     }
 
     /// A version of a key was acknowledged that was asked for at a moment. What costs objects costs it from then on: its
@@ -78,7 +101,8 @@ impl Ledger {
         if self.disturbed[key] > since.writes {
             return;
         }
-        self.owed[key] = Some(Owed { version, marks: since.marks, is_on_media: false, is_durable });
+        let marks = self.marks(key, &since.causes);
+        self.owed[key] = Some(Owed { version, marks, is_on_media: false, is_durable });
     }
 
     /// A key may be changed: neither it nor what the index cannot tell from it is owed.
@@ -91,7 +115,7 @@ impl Ledger {
     pub fn disturb(&mut self, key: usize) {
         self.writes += 1;
         for other in (0..KEYS).filter(|other| *other != key) {
-            if self.idents[other] == self.idents[key] {
+            if self.are_mates(other, key) {
                 self.owed[other] = None;
                 self.disturbed[other] = self.writes;
             }
@@ -100,7 +124,7 @@ impl Ledger {
 
     /// True when the index cannot tell two keys apart.
     pub fn are_mates(&self, one: usize, other: usize) -> bool {
-        self.idents[one] == self.idents[other]
+        self.shards[one] == self.shards[other] && self.idents[one] == self.idents[other]
     }
 
     /// A key is not owed any more.
@@ -116,13 +140,13 @@ impl Ledger {
     }
 
     /// True when nothing has come since a moment that costs a key, but for what is done to itself.
-    pub fn is_calm(&self, key: usize, since: &Since, counters: &Counters) -> bool {
-        since.marks == Marks::of(counters) && self.disturbed[key] <= since.writes
+    pub fn is_calm(&self, key: usize, since: &Since, causes: &Causes) -> bool {
+        self.marks(key, &since.causes) == self.marks(key, causes) && self.disturbed[key] <= since.writes
     }
 
     /// True when this version of a key has to be found.
-    pub fn is_owed(&self, key: usize, version: u64, counters: &Counters) -> bool {
-        let marks = Marks::of(counters);
+    pub fn is_owed(&self, key: usize, version: u64, causes: &Causes) -> bool {
+        let marks = self.marks(key, causes);
         self.owed[key].is_some_and(|owed| owed.version == version && owed.marks == marks)
     }
 
@@ -132,16 +156,16 @@ impl Ledger {
     }
 
     /// The process ends; with the power a volatile cache is lost.
-    pub fn stop(&mut self, counters: &Counters, loses_caches: bool) {
-        let marks = Marks::of(counters);
-        for owed in &mut self.owed {
+    pub fn stop(&mut self, causes: &Causes, loses_caches: bool) {
+        for key in 0..KEYS {
+            let marks = self.marks(key, causes);
             let outlives = |owed: &Owed| owed.is_durable || owed.is_on_media && !loses_caches;
-            *owed = owed.filter(|owed| outlives(owed) && owed.marks == marks);
+            self.owed[key] = self.owed[key].filter(|owed| outlives(owed) && owed.marks == marks);
         }
     }
 
-    /// The cache is back, on all drives or on some.
-    pub fn mounted(&mut self, recovery: &Recovery, on_all_drives: bool) {
+    /// A shard is back, on all drives or on some.
+    pub fn mounted(&mut self, shard: usize, recovery: &Recovery, on_all_drives: bool) {
         let has_cause = recovery.records_older
             + recovery.records_without_slot
             + recovery.records_beside
@@ -149,7 +173,7 @@ impl Ledger {
             + u64::from(recovery.is_emptied)
             + recovery.zones_dropped
             + recovery.drives_emptied;
-        for owed in &mut self.owed {
+        for (owed, _) in self.owed.iter_mut().zip(&self.shards).filter(|(_, of)| **of == shard) {
             *owed = owed.filter(|_| has_cause == 0 && on_all_drives);
             owed.iter_mut().for_each(|owed| owed.marks = Marks::default());
         }

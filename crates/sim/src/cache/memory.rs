@@ -2,6 +2,7 @@
 //! it was before, or as nothing at all.
 
 use super::plan::Plan;
+use super::shards::Shards;
 use super::world::World;
 use crate::rack::SharedRack;
 use crate::tally::Failure;
@@ -13,7 +14,8 @@ use std::sync::{Arc, Mutex};
 
 /// What the memory holds.
 struct Held {
-    bytes: Vec<u8>,
+    /// Of each shard.
+    bytes: Vec<Vec<u8>>,
     /// Stores before the one in which the process ends, and the bytes of that one that arrive.
     cut: Option<(u32, usize)>,
     /// The process has ended so.
@@ -21,17 +23,17 @@ struct Held {
     rack: Option<SharedRack>,
 }
 
-/// A mapping of it.
-struct Mapping(Arc<Mutex<Held>>);
+/// A mapping of what a shard has of it.
+struct Mapping(Arc<Mutex<Held>>, usize);
 
 impl SharedMemory for Mapping {
     fn bytes(&self) -> usize {
-        self.0.lock().expect("nobody panics with it").bytes.len()
+        self.0.lock().expect("nobody panics with it").bytes[self.1].len()
     }
 
     fn read(&self, at: usize, bytes: &mut [u8]) {
         let held = self.0.lock().expect("nobody panics with it");
-        bytes.copy_from_slice(&held.bytes[at..at + bytes.len()]);
+        bytes.copy_from_slice(&held.bytes[self.1][at..at + bytes.len()]);
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
@@ -50,7 +52,7 @@ impl SharedMemory for Mapping {
             Some((left, _)) => *left -= 1,
             None => {}
         }
-        held.bytes[at..at + count].copy_from_slice(&bytes[..count]);
+        held.bytes[self.1][at..at + count].copy_from_slice(&bytes[..count]);
     }
 }
 
@@ -58,31 +60,31 @@ impl SharedMemory for Mapping {
 pub(super) struct Memory {
     held: Arc<Mutex<Held>>,
     is_used: bool,
-    older: Vec<u8>,
-    /// What drives do not hold went with the machine.
-    is_lost: bool,
+    older: Vec<Vec<u8>>,
+    /// What drives do not hold of a shard went with the machine.
+    is_lost: Vec<bool>,
     random: Random,
 }
 
 impl Memory {
     pub fn of(plan: &Plan, rack: &SharedRack) -> Memory {
-        let bytes = vec![0; bytes_for(plan.shared_places)];
+        let bytes = vec![vec![0; bytes_for(plan.shared_places)]; plan.shards];
         let held = Held { bytes, cut: None, was_cut: false, rack: Some(rack.clone()) };
         Memory {
             held: Arc::new(Mutex::new(held)),
             is_used: plan.invalidate == Invalidate::Process,
             older: Vec::new(),
-            is_lost: false,
+            is_lost: vec![false; plan.shards],
             random: Random::from_seed(plan.seed ^ 0x0cac_4e5d ^ 2 << 40),
         }
     }
 
-    fn mapping(&self) -> Option<Box<dyn SharedMemory>> {
-        self.is_used.then(|| Box::new(Mapping(self.held.clone())) as Box<dyn SharedMemory>)
+    fn mapping(&self, shard: usize) -> Option<Box<dyn SharedMemory>> {
+        self.is_used.then(|| Box::new(Mapping(self.held.clone(), shard)) as Box<dyn SharedMemory>)
     }
 
-    /// What it holds.
-    pub fn bytes(&self) -> Vec<u8> {
+    /// What it holds of each shard.
+    pub fn bytes(&self) -> Vec<Vec<u8>> {
         self.held.lock().expect("nobody panics with it").bytes.clone()
     }
 
@@ -100,14 +102,16 @@ impl Memory {
 
     fn lose(&mut self) {
         let mut held = self.held.lock().expect("nobody panics with it");
-        match self.random.below(4) {
-            0 => held.bytes.fill(0),
-            1 => {}
-            _ if self.older.is_empty() => {}
-            2 => held.bytes.clone_from(&self.older),
-            _ => {
-                let torn = self.random.index(held.bytes.len());
-                held.bytes[..torn].copy_from_slice(&self.older[..torn]);
+        for (shard, bytes) in held.bytes.iter_mut().enumerate() {
+            match self.random.below(4) {
+                0 => bytes.fill(0),
+                1 => {}
+                _ if self.older.is_empty() => {}
+                2 => bytes.clone_from(&self.older[shard]),
+                _ => {
+                    let torn = self.random.index(bytes.len());
+                    bytes[..torn].copy_from_slice(&self.older[shard][..torn]);
+                }
             }
         }
     }
@@ -121,17 +125,18 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// The machine, as a mount is told.
-    pub fn host(&self) -> Host {
-        let mapping = |held: &Arc<Mutex<Held>>| Box::new(Mapping(held.clone())) as Box<dyn SharedMemory>;
+    /// The machine, as the mount of a shard is told.
+    pub fn host(&self, shard: usize) -> Host {
+        let mapping =
+            |held: &Arc<Mutex<Held>>| Box::new(Mapping(held.clone(), shard)) as Box<dyn SharedMemory>;
         Host { boot: self.boot, memory: self.held.as_ref().map(mapping) }
     }
 }
 
 impl World {
-    /// The machine, as a mount is told.
-    pub(super) fn host(&self) -> Host {
-        Host { boot: self.attended.boot(), memory: self.memory.mapping() }
+    /// The machine, as the mount of a shard is told.
+    pub(super) fn host(&self, shard: usize) -> Host {
+        Host { boot: self.attended.boot(), memory: self.memory.mapping(shard) }
     }
 
     /// A copy of its memory.
@@ -147,22 +152,24 @@ impl World {
         std::mem::take(&mut held.was_cut)
     }
 
-    /// A life ends; `needs_none`: the media alone tell what is hidden.
-    pub(super) fn end_memory(&mut self, power: bool, needs_none: bool) {
+    /// A life ends; `needs_none`: the media alone tell what is hidden, by shard.
+    pub(super) fn end_memory(&mut self, power: bool, needs_none: &[bool]) {
         self.memory.held.lock().expect("nobody panics with it").cut = None;
         if power && self.memory.is_used {
-            self.memory.is_lost |= !needs_none;
+            self.memory.is_lost.iter_mut().zip(needs_none).for_each(|(is_lost, none)| *is_lost |= !none);
             self.memory.lose();
         }
     }
 
     /// A life begins: it is empty when entries were lost, and not otherwise.
-    pub(super) fn begin_memory(&mut self, volume: &CacheVolume) -> Result<(), Failure> {
-        let is_emptied = volume.status().recovery.is_emptied;
-        self.tally.emptied += u64::from(is_emptied);
-        let is_lost = std::mem::take(&mut self.memory.is_lost);
-        if is_emptied && !is_lost && !self.may_freeze() {
-            return Err(Failure::new("memory is there, and everything is forgotten"));
+    pub(super) fn begin_memory(&mut self, shards: &Shards) -> Result<(), Failure> {
+        for (shard, volume) in shards.all().iter().enumerate() {
+            let is_emptied = volume.status().recovery.is_emptied;
+            self.tally.emptied += u64::from(is_emptied);
+            let is_lost = std::mem::take(&mut self.memory.is_lost[shard]);
+            if is_emptied && !is_lost && !self.may_freeze() {
+                return Err(Failure::new("memory is there, and everything is forgotten"));
+            }
         }
         Ok(())
     }
@@ -173,9 +180,10 @@ impl World {
         if self.rack.lock().power.is_off() {
             return Ok(());
         }
-        self.volume().begin_stop();
+        self.shards().all_mut().iter_mut().for_each(CacheVolume::begin_stop);
         self.turn()?;
-        while !self.mounted().has_stopped() && !self.mounted().is_frozen() {
+        let is_over = |volume: &CacheVolume| volume.has_stopped() || volume.is_frozen();
+        while !self.mounted().all().iter().all(is_over) {
             if !self.step("who stops it")? {
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! Plan of a run: the cache and its drives.
 
+use super::shards::SHARDS_MAX;
 use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
 use ::cache::Options;
@@ -21,7 +22,7 @@ pub struct Plan {
     pub seed: u64,
     /// Drives.
     pub drives: usize,
-    /// Zones of each.
+    /// Zones that each shard has of each.
     pub zones: u32,
     /// Blocks of a zone.
     pub zone_blocks: u32,
@@ -41,7 +42,7 @@ pub struct Plan {
     pub object_mean: u64,
     /// Most pages of a batch.
     pub batch_pages: u32,
-    /// Memory of the cache, in KiB.
+    /// Memory of a shard, in KiB.
     pub memory_kib: u64,
     /// Most of it for copies of objects, in KiB.
     pub copies_kib: u64,
@@ -53,7 +54,7 @@ pub struct Plan {
     pub ttl_groups: [u64; 3],
     /// Namespaces that have a part of the cache for themselves.
     pub shares: Shares,
-    /// Active zones that a drive allows.
+    /// Active zones that a drive allows each shard.
     pub active_zones: u32,
     /// What goes to flash.
     pub admission: Admission,
@@ -69,6 +70,10 @@ pub struct Plan {
     pub invalidate: Invalidate,
     /// Entries for which there is memory that outlives the process.
     pub shared_places: usize,
+    /// Shards, each with zones and memory of its own.
+    pub shards: usize,
+    /// Longest time that a request or a reply is on its way between the loops of two shards, in nanoseconds.
+    pub letter_ns: u64,
 }
 
 /// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
@@ -110,8 +115,10 @@ impl Plan {
             forget_after: None,
             invalidate: Invalidate::Media,
             shared_places: 0,
+            shards: 1,
+            letter_ns: 0,
         };
-        plan.with_groups().with_shares().with_acknowledgement().with_absences().with_memory()
+        plan.with_groups().with_shares().with_acknowledgement().with_absences().with_memory().with_shards()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -179,15 +186,27 @@ impl Plan {
         }
     }
 
-    /// Geometry of a drive.
+    /// A sixth of the plans have several shards. Drawn from a stream of its own.
+    fn with_shards(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e54);
+        if random.chance(5, 6) {
+            return self;
+        }
+        let shards = 2 + random.index(SHARDS_MAX - 1);
+        let letter_ns = if random.chance(1, 4) { 0 } else { 1 << (10 + random.below(14)) };
+        Plan { shards, letter_ns, ..self }
+    }
+
+    /// Geometry of a drive: each shard has a slice of it, and what is left over nobody.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
+        let shards = u32::try_from(self.shards).expect("few shards");
         Geometry {
-            zones: self.zones,
+            zones: self.zones * shards + shards - 1,
             zone_size_blocks: self.zone_blocks.next_power_of_two(),
             zone_capacity_blocks: self.zone_blocks,
-            open_zones_max: self.active_zones,
-            active_zones_max: self.active_zones,
+            open_zones_max: self.active_zones * shards,
+            active_zones_max: self.active_zones * shards,
             append_blocks_max: 8,
             transfer_blocks_max: self.transfer_blocks,
             volatile_cache: self.is_volatile,
@@ -212,16 +231,17 @@ impl Plan {
         }
     }
 
-    /// Options of the cache.
+    /// Options of a shard: its part of what the cache is given.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options {
-            memory_bytes: self.memory_kib << 10,
+        let shards = self.shards as u64;
+        let whole = Options {
+            memory_bytes: (self.memory_kib << 10) * shards,
             copies_bytes_max: self.copies_kib << 10,
             eviction: self.eviction,
             reinsert_percent: self.reinsert_percent,
             admission: self.admission,
-            endurance: Some(self.endurance),
+            endurance: Some(self.endurance * shards),
             object_mean: self.object_mean,
             ttl_groups: self.ttl_groups,
             shares: self.shares,
@@ -230,6 +250,7 @@ impl Plan {
             batch_pages: self.batch_pages,
             acknowledge: self.acknowledge,
             invalidate: self.invalidate,
-        }
+        };
+        whole.part_of(self.shards)
     }
 }

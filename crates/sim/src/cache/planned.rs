@@ -4,7 +4,7 @@
 //! then on may find what was stored before. Others may come about, or not.
 
 use super::act::KEYS;
-use super::client::Asked;
+use super::client::{Asked, Pending};
 use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
@@ -29,6 +29,8 @@ struct Due {
     id: u64,
     /// Versions of keys that it makes; none, when it is not sure.
     versions: Vec<(usize, u64)>,
+    /// Shards that have not answered since.
+    open: BTreeSet<usize>,
 }
 
 /// See the module.
@@ -108,7 +110,7 @@ impl World {
             self.forgive_namespace(time.namespace);
             self.scans.iter_mut().flatten().for_each(|scan| scan.unsettle());
             let is_last = self.planned.last[usize::from(time.namespace.0)] == time.id;
-            let is_sure = time.is_acknowledged && is_last && !self.mounted().status().frozen;
+            let is_sure = time.is_acknowledged && is_last && !self.mounted().is_frozen();
             let id = self.desk.last_id();
             let mut versions = Vec::new();
             if is_sure {
@@ -116,20 +118,32 @@ impl World {
                 let busy: BTreeSet<usize> = self.desk.pending.values().map(|pending| pending.key).collect();
                 versions = self.begin_gone(time.namespace, |key| !busy.contains(&key));
             }
-            self.planned.due.push(Due { time, id, versions });
+            self.planned.due.push(Due { time, id, versions, open: (0..self.plan.shards).collect() });
         }
     }
 
-    /// A request is answered: what came due before it was asked is done.
-    pub(super) fn confirm_times(&mut self, id: u64, key: usize) {
+    /// A request is answered by a shard, or by all: what came due there before it was asked is done.
+    pub(super) fn confirm_times(&mut self, id: u64, &Pending { key, asked, .. }: &Pending) {
         // Without drives nothing can be recorded, and a later life may have it back until it knows the time.
-        if self.planned.due.is_empty() || self.mounted().status().frozen {
+        if self.planned.due.is_empty() || self.mounted().is_frozen() {
             return;
         }
         let (namespace, _) = name_of(key);
-        let is_done = |due: &mut Due| due.id < id && due.time.namespace == namespace;
-        let done: Vec<Due> = self.planned.due.extract_if(.., is_done).collect();
-        for (key, version) in done.into_iter().flat_map(|due| due.versions) {
+        let shard = match asked {
+            Asked::Get | Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => Some(self.shard_of[key]),
+            // Steps go to any shard.
+            Asked::Scan if self.plan.shards > 1 => return,
+            Asked::Scan | Asked::Clear(_) | Asked::ClearAt { .. } => None,
+        };
+        let is_done = |due: &&mut Due| due.id < id && due.time.namespace == namespace;
+        let mut done = Vec::new();
+        for due in self.planned.due.iter_mut().filter(is_done) {
+            let of = |answered: usize| shard.is_none_or(|shard| shard == answered);
+            due.open.retain(|open| !of(*open));
+            done.extend(due.versions.extract_if(.., |(key, _)| of(self.shard_of[*key])));
+        }
+        self.planned.due.retain(|due| !due.open.is_empty());
+        for (key, version) in done {
             self.tally.clears_confirmed += 1;
             self.oracle.acknowledge(key, version);
         }

@@ -4,8 +4,8 @@ use super::act::KEYS;
 use super::oracle::full_key;
 use super::world::World;
 use crate::tally::Failure;
+use ::cache::CacheVolume;
 use ::cache::policy::Stream;
-use ::cache::request::Cache;
 use ::cache::shard::{Drive, ZoneUse};
 use base::units::ZoneIndex;
 use zone::device::ZoneState;
@@ -16,7 +16,10 @@ const EVENTS_MAX: u64 = 100_000;
 impl World {
     /// Bounds that hold at every moment.
     pub(super) fn check_bounds(&self) -> Result<(), Failure> {
-        let volume = self.mounted();
+        self.mounted().all().iter().try_for_each(|volume| self.check_bounds_of(volume))
+    }
+
+    fn check_bounds_of(&self, volume: &CacheVolume) -> Result<(), Failure> {
         let (status, options) = (volume.status(), self.plan.options());
         let (buffers, limit) = (status.buffer_bytes, options.buffer_bytes());
         if buffers > limit {
@@ -58,9 +61,10 @@ impl World {
             if self.rack.lock().power.is_off() {
                 return Ok(());
             }
-            let volume = self.mounted();
-            let is_quiet = volume.in_flight() == 0 && volume.next_deadline().is_none();
-            if is_quiet && (volume.is_flushed() || volume.status().frozen) {
+            let served = self.mounted();
+            let is_quiet = served.in_flight() == 0 && served.next_deadline().is_none();
+            let is_done = |volume: &CacheVolume| volume.is_flushed() || volume.is_frozen();
+            if is_quiet && served.all().iter().all(is_done) {
                 return self.check();
             }
             self.step("the end")?;
@@ -76,15 +80,18 @@ impl World {
         }
         self.tally.checks += 1;
         // What memory alone holds is on no drive, and ends with the process.
-        let is_held = |key: &usize| self.mounted().shard().is_held(&full_key(*key));
+        let shard = |key: usize| self.mounted().of(self.shard_of[key]).shard();
+        let is_held = |key: &usize| shard(*key).is_held(&full_key(*key));
         let held: Vec<usize> = (0..KEYS).filter(is_held).collect();
         held.into_iter().for_each(|key| self.ledger.forgive(key));
-        self.check_membership()?;
-        self.check_zones()?;
-        if !self.mounted().shard().has_slots_for_copies() {
-            return Err(Failure::new("an object is in memory and not in the index"));
+        for shard in 0..self.plan.shards {
+            self.check_membership(shard)?;
+            self.check_zones(shard)?;
+            if !self.mounted().of(shard).shard().has_slots_for_copies() {
+                return Err(Failure::new("an object is in memory and not in the index"));
+            }
         }
-        self.check_copies()?;
+        (0..self.plan.shards).try_for_each(|shard| self.check_copies(shard))?;
         // What was read from a copy in memory may be lost on media that are damaged, and only the next mount sees that.
         if self.plan.copies_kib == 0 || self.bays.spoilt.is_empty() {
             self.ledger.rest();
@@ -93,9 +100,9 @@ impl World {
     }
 
     /// Writes are refused only when so many drives are lost.
-    fn check_membership(&self) -> Result<(), Failure> {
-        let status = self.mounted().status();
-        let lost = self.members().saturating_sub(status.drives);
+    fn check_membership(&self, shard: usize) -> Result<(), Failure> {
+        let status = self.mounted().of(shard).status();
+        let lost = self.members(shard).saturating_sub(status.drives);
         if (status.frozen || lost > 0) && !self.may_freeze() {
             return Err(Failure::new(format!("{lost} drives were given up without a cause: {status:?}")));
         }
@@ -103,17 +110,17 @@ impl World {
     }
 
     /// The account of zones is that of the drives.
-    fn check_zones(&self) -> Result<(), Failure> {
+    fn check_zones(&self, shard: usize) -> Result<(), Failure> {
         let rack = self.rack.lock();
-        for (number, drive) in
-            self.mounted().shard().drives().iter().enumerate().filter(|(_, drive)| drive.up)
-        {
+        let first = u32::try_from(shard).expect("few shards") * self.plan.zones;
+        let drives = self.mounted().of(shard).shard().drives();
+        for (number, drive) in drives.iter().enumerate().filter(|(_, drive)| drive.up) {
             if !drive.zones.are_counted() {
                 return Err(Failure::new(format!("drive {number}: its zones are not as they are counted")));
             }
             let media = rack.drives[number].media();
             for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()) {
-                let (found, used) = (media.zone(zone), own.used());
+                let (found, used) = (media.zone(ZoneIndex(first + zone.0)), own.used());
                 let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
                     // Nobody has asked for it since it was lost.
@@ -125,43 +132,44 @@ impl World {
                     ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
                 };
                 if !is_right || own.readers > 0 {
-                    let what = format!("drive {number}: zone {zone} is {own:?}, and on the drive {found:?}");
+                    let what = format!(
+                        "shard {shard}, drive {number}: zone {zone} is {own:?}, and on the drive {found:?}"
+                    );
                     return Err(Failure::new(what));
                 }
             }
-            self.check_journal(number, drive)?;
+            self.check_journal(shard, (number, drive))?;
         }
         Ok(())
     }
 
-    fn check_journal(&self, number: usize, drive: &Drive) -> Result<(), Failure> {
+    fn check_journal(&self, shard: usize, (number, drive): (usize, &Drive)) -> Result<(), Failure> {
         // What memory holds goes to drives when there is much of it.
         let is_shared = drive.journal.pending.iter().all(|pending| pending.shared.is_some());
         let is_empty = is_shared && drive.journal.flight.is_empty();
-        if is_empty && drive.batch.is_none() || self.mounted().status().frozen {
+        if is_empty && drive.batch.is_none() || self.mounted().of(shard).is_frozen() {
             return Ok(());
         }
         Err(Failure::new(format!("drive {number}: entries or pages are on their way for ever")))
     }
 
     /// Copies of the drives, mounted anew, hold what the cache holds, and nothing stale whichever drive is lost.
-    fn check_copies(&mut self) -> Result<(), Failure> {
+    fn check_copies(&mut self, shard: usize) -> Result<(), Failure> {
         if self.attended.owes() {
             // Without drives it cannot be recorded that all is to be forgotten.
             return Ok(());
         }
         let is_whole = !self.may_freeze();
-        let present: Vec<usize> = (0..self.mounted().shard().drives().len())
-            .filter(|drive| self.mounted().shard().drives()[*drive].up)
-            .collect();
-        let (copy, host) = (self.copy(&present), self.copied_host());
-        let Some(first) = self.read_copy((copy, &host), "a copy")? else {
+        let drives = self.mounted().of(shard).shard().drives();
+        let present: Vec<usize> = (0..drives.len()).filter(|drive| drives[*drive].up).collect();
+        let (copy, host) = (self.copy(shard, &present), self.copied_host());
+        let Some(first) = self.read_copy(shard, (copy, &host), "a copy")? else {
             return if is_whole { Err(Failure::new("a copy of all drives is refused")) } else { Ok(()) };
         };
         if is_whole {
-            self.check_recovered(&first)?;
+            self.check_recovered(shard, &first)?;
         }
-        let again = self.read_copy((first.drives, &host), "a copy of it")?;
+        let again = self.read_copy(shard, (first.drives, &host), "a copy of it")?;
         let again = again.ok_or_else(|| Failure::new("a copy is refused the second time"))?;
         let has_cause = first.has_removed || again.status.counters.zones_evicted > 0;
         if again.objects != first.objects && is_whole && !has_cause {
@@ -169,15 +177,15 @@ impl World {
         }
         for lost in present.iter().filter(|_| present.len() > 1) {
             let others: Vec<usize> = present.iter().copied().filter(|drive| drive != lost).collect();
-            let (copy, host) = (self.copy(&others), self.copied_host());
-            self.read_copy((copy, &host), &format!("a copy without drive {lost}"))?;
+            let (copy, host) = (self.copy(shard, &others), self.copied_host());
+            self.read_copy(shard, (copy, &host), &format!("a copy without drive {lost}"))?;
         }
         Ok(())
     }
 
     /// The index of a copy is that of the cache, where nothing had to be hidden.
-    fn check_recovered(&self, copy: &super::copies::Read) -> Result<(), Failure> {
-        let (own, found) = (self.mounted().status(), copy.status);
+    fn check_recovered(&self, shard: usize, copy: &super::copies::Read) -> Result<(), Failure> {
+        let (own, found) = (self.mounted().of(shard).status(), copy.status);
         if copy.absent != self.places() - own.drives {
             return Err(Failure::new(format!("check: {} drives are not there", copy.absent)));
         }
@@ -197,13 +205,13 @@ impl World {
             let (found, own) = (found.index_slots, own.index_slots);
             return Err(Failure::new(format!("a copy has {found} slots, the cache {own}")));
         }
-        let counters = self.mounted().shard().counters();
-        for (key, object) in copy.objects.iter().enumerate() {
+        let causes = self.causes();
+        for (key, object) in copy.objects.iter().enumerate().filter(|(key, _)| self.shard_of[*key] == shard) {
             let newest = self
                 .oracle
                 .newest(key, u64::MAX)
                 .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.clock.ever));
-            let is_owed = newest.is_some_and(|(version, _)| self.ledger.is_owed(key, version, counters));
+            let is_owed = newest.is_some_and(|(version, _)| self.ledger.is_owed(key, version, &causes));
             if is_owed && object.is_none() {
                 return Err(Failure::new(format!("key {key} is not found in a copy")));
             }

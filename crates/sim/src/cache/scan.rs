@@ -64,12 +64,12 @@ impl World {
     }
 
     fn begin_scan(&mut self, place: usize) -> Scan {
-        let counters = *self.volume().shard().counters();
+        let causes = self.causes();
         let wall = self.clock.latest;
         let is_firm = |key: usize| {
             let begun = self.oracle.begun(key);
             let stays = |(version, object): (u64, &::cache::request::Object)| {
-                version == begun && object.expires.is_none() && self.ledger.is_owed(key, version, &counters)
+                version == begun && object.expires.is_none() && self.ledger.is_owed(key, version, &causes)
             };
             usize::from(name_of(key).0.0) == place
                 && self.oracle.newest(key, begun).is_some_and(stays)
@@ -78,7 +78,7 @@ impl World {
         Scan {
             at: 0,
             is_asked: false,
-            since: self.ledger.now(&counters),
+            since: self.ledger.now(causes),
             firm: std::array::from_fn(is_firm),
             seen: [false; KEYS],
             possible: [false; KEYS],
@@ -145,11 +145,11 @@ impl World {
     }
 
     fn end_scan(&mut self, scan: &Scan) -> Result<(), Failure> {
-        let counters = *self.volume().shard().counters();
+        let causes = self.causes();
         let wall = self.clock.latest;
         self.tally.scans += 1;
         for key in (0..KEYS).filter(|key| scan.firm[*key]) {
-            if !self.ledger.is_calm(key, &scan.since, &counters) || self.is_disturbed(key, wall) {
+            if !self.ledger.is_calm(key, &scan.since, &causes) || self.is_disturbed(key, wall) {
                 continue;
             }
             self.tally.scanned_owed += 1;

@@ -1,5 +1,7 @@
 //! Runs that were found by a seed once, or that a mistake asks for: each by name.
 
+mod shards;
+
 use super::act::{Act, Change, Expiry, Filler, Moment};
 use super::{Plan, Run};
 use crate::plan::Tearing;
@@ -37,6 +39,8 @@ fn plan() -> Plan {
         forget_after: None,
         invalidate: Invalidate::Media,
         shared_places: 0,
+        shards: 1,
+        letter_ns: 0,
     }
 }
 
@@ -61,7 +65,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let lone = Plan { seed: 31, drives: 1, zones: 13, zone_blocks: 31, transfer_blocks: 2, ..plan() };
     let lone =
         Plan { is_volatile: true, latency_ns: 40_000, tag_bits: 3, object_mean: 2048, depth: 21, ..lone };
-    vec![
+    let all = vec![
         ("no-drive-and-nothing-due", Run { plan: lone, acts: orphan }),
         ("updates-wait-for-room", Run { plan: plan(), acts: updates.collect() }),
         (
@@ -108,16 +112,18 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-zone-carried-twice", carried_twice()),
         // A mount found a victim of a share that was not reset, beside as many zones as the namespace may have.
         ("victim-of-a-share-is-there-again", drawn(3_967)),
-    ]
+    ];
+    all.into_iter().chain(shards::all()).collect()
 }
 
 /// The run of a seed, from before some of them had stores that the media answer.
 fn drawn(seed: u64) -> Run {
     let Run { plan, mut acts } = Run::draw(seed);
     acts.retain(|act| {
-        !matches!(act, Act::Absent(_) | Act::Freeze(_) | Act::CutMemory { .. } | Act::EndWell { .. })
+        let came_later = matches!(act, Act::Absent(_) | Act::Freeze(_) | Act::CutMemory { .. });
+        !came_later && !matches!(act, Act::EndWell { .. } | Act::Recut(_))
     });
-    let plan = Plan { acknowledge: Acknowledge::Memory, forget_after: None, ..plan };
+    let plan = Plan { acknowledge: Acknowledge::Memory, forget_after: None, shards: 1, letter_ns: 0, ..plan };
     Run { plan: Plan { invalidate: Invalidate::Media, ..plan }, acts }
 }
 

@@ -1,6 +1,7 @@
 //! Counts of what a run of the cache did.
 
 use crate::acted::Counts;
+use ::cache::status::Counters;
 use serde::Serialize;
 
 /// See the module.
@@ -56,12 +57,28 @@ pub struct Tally {
     pub absences: u64,
     /// Mounts that began empty, for entries were lost with memory.
     pub emptied: u64,
+    /// Starts with another number of shards, which were refused.
+    pub recuts: u64,
+    /// Lives of shards that have ended, of caches with several.
+    pub lives_sharded: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
     pub scanned_owed: u64,
     /// Events of the log.
     pub events: u64,
+}
+
+impl Tally {
+    /// A life of a shard has ended that counted this.
+    pub(super) fn end_life(&mut self, counters: &Counters) {
+        self.evictions += counters.zones_evicted;
+        self.zones_expired += counters.zones_expired;
+        self.entries_carried += counters.entries_carried;
+        self.hits_memory += counters.hits_memory;
+        self.reinserted += counters.reinserted;
+        self.forgotten += counters.forgotten;
+    }
 }
 
 impl Counts for Tally {
@@ -91,6 +108,8 @@ impl Counts for Tally {
         self.clears_confirmed += other.clears_confirmed;
         self.absences += other.absences;
         self.emptied += other.emptied;
+        self.recuts += other.recuts;
+        self.lives_sharded += other.lives_sharded;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.events += other.events;

@@ -1,15 +1,16 @@
 //! World of a run: the rack of drives, the cache on it, its clients, and the ends and beginnings of its lives.
 
 use super::Tally;
-use super::act::{ADDED_MAX, Act, Moment};
+use super::act::{ADDED_MAX, Act, KEYS, Moment};
 use super::attended::Attended;
 use super::client::Desk;
-use super::ledger::Ledger;
+use super::ledger::{Causes, Ledger};
 use super::memory::Memory;
-use super::oracle::Oracle;
+use super::oracle::{Oracle, name_of};
 use super::plan::Plan;
 use super::planned::Planned;
 use super::scan::Scan;
+use super::shards::Shards;
 use crate::acted::Outcome;
 use crate::drive::Drive;
 use crate::plan::Latency;
@@ -18,15 +19,18 @@ use crate::rack::{Rack, SharedRack};
 use crate::tally::Failure;
 use crate::trace::{Keep, Trace};
 use ::cache::config::Invalidate;
-use ::cache::request::{Cache, WallMillis};
-use ::cache::{CacheConfig, CacheVolume, MountError, format, mount_on};
+use ::cache::request::WallMillis;
+use ::cache::spread::{Spread, identity_of};
+use ::cache::{CacheConfig, CacheVolume, MountError, Status, format, mount_on, spread_of};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
+use drive::Bell;
+use drive::slices::sets;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::hash::Hash;
-use zone::device::{ZoneState, ZonedDevice};
+use zone::device::ZoneState;
 use zone::drives::DriveSet;
 
 /// Identity of the cache.
@@ -83,6 +87,8 @@ pub(super) struct Bays {
     pub blamed: BTreeSet<usize>,
     /// Drives whose media were damaged.
     pub spoilt: BTreeSet<usize>,
+    /// Numbers of shards with which a start is tried before the next mount.
+    recuts: Vec<usize>,
     /// Removed: their places are free, and what they held is in the rack.
     free: BTreeSet<usize>,
     /// They are there again at the next mount.
@@ -95,7 +101,11 @@ pub(super) struct Bays {
 pub struct World {
     pub(super) plan: Plan,
     pub(super) rack: SharedRack,
-    pub(super) volume: Option<CacheVolume>,
+    pub(super) served: Option<Shards>,
+    /// Shards of keys.
+    pub(super) shard_of: Vec<usize>,
+    /// Of those that own slices of drives; nobody listens.
+    pub(super) bells: Vec<Bell>,
     pub(super) clock: Clock,
     pub(super) bays: Bays,
     pub(super) oracle: Oracle,
@@ -108,6 +118,8 @@ pub struct World {
     pub(super) memory: Memory,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
+    /// How shards take turns, and how long requests and replies are on their way.
+    crossing: Random,
     pub(super) tally: Tally,
 }
 
@@ -121,27 +133,39 @@ impl World {
         let rack =
             Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing), rival: None };
         let rack = SharedRack::new(rack);
+        let spread = Spread::new(plan.shards, SECRET);
+        let shard_of = |key: usize| {
+            let (namespace, name) = name_of(key);
+            spread.shard_of(namespace, &name)
+        };
+        let shard_of: Vec<usize> = (0..KEYS).map(shard_of).collect();
+        let bells = (0..plan.shards).map(|_| Bell::new().expect("an event descriptor"));
         let mut world = World {
             plan: plan.clone(),
             memory: Memory::of(plan, &rack),
             rack,
-            volume: None,
+            served: None,
+            bells: bells.collect(),
             clock: Clock { now: Instant(0), set: 0, latest: 0, recorded: 0, ever: 0 },
             bays: Bays::default(),
             oracle: Oracle::new(),
-            ledger: Ledger::new(SECRET),
+            ledger: Ledger::new(SECRET, shard_of.clone()),
+            shard_of,
             desk: Desk::default(),
             scans: [None, None],
             planned: Planned::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             attended: Attended::of(plan),
             spares_caches: false,
+            crossing: Random::from_seed(plan.seed ^ 0x0cac_4e55),
             tally: Tally::default(),
         };
-        let config =
-            CacheConfig { cache: CACHE, secret: SECRET, drives: (0..plan.drives).map(uuid).collect() };
         let refused = |error: MountError| Failure::new(format!("no new cache: {error}"));
-        format(&mut world.drive_set(), Instant(0), &config).map_err(refused)?;
+        for (number, set) in world.drive_sets(plan.shards).iter_mut().enumerate() {
+            let cache = identity_of(CACHE, number, plan.shards);
+            let config = CacheConfig { cache, secret: SECRET, drives: (0..plan.drives).map(uuid).collect() };
+            format(set, Instant(0), &config).map_err(refused)?;
+        }
         match world.mount(None)? {
             true => Ok(world),
             false => Err(Failure::new("a new cache is refused")),
@@ -166,19 +190,26 @@ impl World {
         self.rack.lock().trace.note(self.clock.now, event);
     }
 
-    pub(super) fn volume(&mut self) -> &mut CacheVolume {
-        self.volume.as_mut().expect("a mounted cache")
+    pub(super) fn shards(&mut self) -> &mut Shards {
+        self.served.as_mut().expect("a mounted cache")
     }
 
     /// The cache that is mounted.
-    pub(super) fn mounted(&self) -> &CacheVolume {
-        self.volume.as_ref().expect("a mounted cache")
+    pub(super) fn mounted(&self) -> &Shards {
+        self.served.as_ref().expect("a mounted cache")
     }
 
-    fn drive_set(&self) -> DriveSet {
+    /// What has come in all shards that may cost objects.
+    pub(super) fn causes(&self) -> Causes {
+        Causes::of(self.mounted().all().iter().map(|volume| volume.shard().counters()))
+    }
+
+    /// The drives that are there, cut into so many shares.
+    pub(super) fn drive_sets(&self, shards: usize) -> Vec<DriveSet> {
         let is_there = |drive: &usize| !self.bays.away.contains(drive) && !self.bays.free.contains(drive);
         let device = |drive| is_there(&drive).then(|| self.rack.device(drive));
-        DriveSet::new((0..self.places()).map(device).collect())
+        let bells: Vec<Bell> = self.bells.iter().cycle().take(shards).cloned().collect();
+        sets((0..self.places()).map(device).collect(), &bells)
     }
 
     /// Places for drives, free or not.
@@ -186,9 +217,9 @@ impl World {
         self.rack.lock().drives.len()
     }
 
-    /// Places of the cache that is mounted from which a drive was not removed.
-    pub(super) fn members(&self) -> usize {
-        let places = self.mounted().shard().drives().len();
+    /// Places of a shard that is mounted from which a drive was not removed.
+    pub(super) fn members(&self, shard: usize) -> usize {
+        let places = self.mounted().of(shard).shard().drives().len();
         (0..places).filter(|place| !self.bays.free.contains(place)).count()
     }
 
@@ -219,6 +250,9 @@ impl World {
                 self.rack.lock().power.arm(at.at(), None, Blow::PowerOff);
             }
             Act::Try { without, cut } => self.bays.tries.push((without, cut)),
+            Act::Recut(shards) => {
+                self.bays.recuts.extend(Some(shards).filter(|count| *count != self.plan.shards))
+            }
             Act::Away(drive) => self.lose(drive, |bays| &mut bays.away),
             Act::Blank(drive) => self.lose(drive, |bays| &mut bays.blank),
             Act::Back => {
@@ -269,12 +303,15 @@ impl World {
 
     /// An operator takes a drive out of service: that alone never costs the cache its writes.
     fn take_out(&mut self, drive: usize) -> Result<(), Failure> {
-        if self.volume().take_out(drive).is_err() {
+        if self.shards().operator().take_out(drive).is_err() {
             return Ok(());
         }
         self.bays.blamed.insert(drive);
+        if self.mounted().all().iter().any(|volume| volume.shard().drives()[drive].up) {
+            return Err(Failure::new(format!("drive {drive} was taken out, and a shard goes on with it")));
+        }
         self.turn()?;
-        match self.mounted().status().frozen && self.tally.faults == 0 {
+        match self.mounted().is_frozen() && self.tally.faults == 0 {
             true => Err(Failure::new(format!("drive {drive} was taken out, and the cache takes no writes"))),
             false => Ok(()),
         }
@@ -283,12 +320,12 @@ impl World {
     /// An operator puts an empty drive in the place of one that is out of service.
     fn join(&mut self, drive: usize) {
         let geometry = self.plan.geometry();
-        if self.volume().may_join(drive, &geometry).is_err() || self.bays.free.contains(&drive) {
+        if self.shards().operator().may_join(drive, &geometry).is_err() || self.bays.free.contains(&drive) {
             return;
         }
         let uuid = self.put_new(drive);
         let device = self.rack.device(drive);
-        self.volume().join(drive, device, uuid);
+        self.shards().operator().join(drive, device, uuid);
     }
 
     /// A new drive is in a place of the rack; its identity.
@@ -313,12 +350,12 @@ impl World {
     /// An operator removes a drive: its place is free once superblocks say that it is left out.
     fn give_up_drive(&mut self, drive: usize) -> Result<(), Failure> {
         let was_blamed = self.may_freeze();
-        if self.volume().take_out(drive).is_err() {
+        if self.shards().operator().take_out(drive).is_err() {
             return Ok(());
         }
         self.bays.blamed.insert(drive);
         self.turn()?;
-        while !self.mounted().has_recorded() && !self.mounted().is_frozen() {
+        while !self.shards().operator().has_recorded() && !self.mounted().is_frozen() {
             if !self.step("an operator")? {
                 return Ok(());
             }
@@ -343,14 +380,16 @@ impl World {
     /// An operator adds a drive; false when nothing can follow.
     fn add_drive(&mut self, joins: bool) -> Result<bool, Failure> {
         let places = self.places();
-        if self.mounted().shard().drives().len() < places {
+        if self.mounted().all().iter().any(|volume| volume.shard().drives().len() < places) {
             return self.after_act();
         }
         let geometry = self.plan.geometry();
         let free = self.bays.free.first().copied();
         let is_possible = match free {
-            Some(place) => self.volume().may_join(place, &geometry).is_ok(),
-            None => places < self.plan.drives + ADDED_MAX && self.volume().may_grow(&geometry).is_ok(),
+            Some(place) => self.shards().operator().may_join(place, &geometry).is_ok(),
+            None => {
+                places < self.plan.drives + ADDED_MAX && self.shards().operator().may_grow(&geometry).is_ok()
+            }
         };
         if !is_possible {
             return self.after_act();
@@ -363,11 +402,11 @@ impl World {
             return self.mount(None);
         }
         if free.is_none() {
-            let made = self.volume().grow(&geometry);
+            let made = self.shards().operator().grow(&geometry);
             assert!(made == place, "places are numbered alike");
         }
         let device = self.rack.device(place);
-        self.volume().join(place, device, uuid);
+        self.shards().operator().join(place, device, uuid);
         self.after_act()
     }
 
@@ -409,8 +448,7 @@ impl World {
             Act::Misread { count, .. } => drives[drive].faults.misreads += count,
             Act::Miswrite { at, .. } => power.arm(at.at(), Some(drive), Blow::Miswrite),
             Act::LoseZone { zone, .. } => {
-                let zones = self.plan.zones - ::cache::format::SUPERBLOCK_ZONES;
-                let zone = ZoneIndex(::cache::format::SUPERBLOCK_ZONES + zone % zones);
+                let zone = drives[drive].data_zone(zone % drives[drive].data_zones());
                 drives[drive].media_mut().fail_zone(zone, ZoneState::Offline);
             }
             Act::Stale { count, .. } => drives[drive].faults.stale_reads += count,
@@ -434,18 +472,24 @@ impl World {
             if self.rack.lock().power.is_off() {
                 return Ok(());
             }
-            let mut replies = Vec::new();
             self.pass_times();
             self.attend()?;
             let (now, wall) = (self.clock.now, self.clock.tell());
-            let has_moved = self.volume().turn(now, wall, &mut replies);
-            if self.has_ended_at_store() {
-                self.spares_caches = true;
-                replies.clear();
+            let (mut has_moved, mut answers, latest) = (false, Vec::new(), self.clock.latest);
+            for shard in self.shards().order() {
+                has_moved |= self.shards().turn(shard, (now, wall), latest);
+                if self.has_ended_at_store() {
+                    self.spares_caches = true;
+                    self.shards().fall_silent();
+                }
+                if self.rack.lock().power.is_off() {
+                    break;
+                }
             }
+            has_moved |= self.shards().collect((now, wall), &mut answers);
             self.note_decisions()?;
-            for reply in replies {
-                self.judge(reply)?;
+            for answered in answers {
+                self.judge(answered)?;
             }
             self.check_bounds()?;
             if !has_moved {
@@ -461,16 +505,16 @@ impl World {
             return Ok(false);
         }
         let now = self.clock.now;
-        let volume = self.mounted();
-        let due = volume.next_deadline();
+        let served = self.mounted();
+        let due = served.next_deadline();
         if let Some(due) = due.filter(|due| *due <= now) {
             return Err(Failure::new(format!(
                 "{whom} waits, and a server would turn at once for what was due {due:?}"
             )));
         }
-        let next = volume.next_event().into_iter().chain(due).min();
+        let next = served.next_event().into_iter().chain(due).min();
         let Some(next) = next else {
-            let status = volume.status();
+            let status: Vec<Status> = served.all().iter().map(CacheVolume::status).collect();
             return Err(Failure::new(format!("{whom} waits, and nothing is due: {status:?}")));
         };
         self.clock.now = now.max(next);
@@ -481,8 +525,8 @@ impl World {
     fn wait(&mut self, nanos: u64, events: u64) -> Result<(), Failure> {
         let until = self.clock.now + Nanos(nanos);
         for _ in 0..events {
-            let volume = self.mounted();
-            let next = volume.next_event().into_iter().chain(volume.next_deadline()).min();
+            let served = self.mounted();
+            let next = served.next_event().into_iter().chain(served.next_deadline()).min();
             match next {
                 Some(next) if next <= until => {
                     if !self.step("time")? {
@@ -510,7 +554,7 @@ impl World {
 
     /// Reads every key.
     pub(super) fn read_all(&mut self) -> Result<(), Failure> {
-        for key in 0..super::act::KEYS {
+        for key in 0..KEYS {
             if self.rack.lock().power.is_off() {
                 return Ok(());
             }
@@ -533,7 +577,7 @@ impl World {
                 return Ok(());
             }
         }
-        if self.volume.is_some() {
+        if self.served.is_some() {
             self.read_all()?;
         }
         Ok(())
@@ -541,15 +585,14 @@ impl World {
 
     /// The process ends, and with the power what was not flushed is lost.
     fn stop(&mut self, power: bool) -> Result<(), Failure> {
-        let volume = self.volume.take().expect("a mounted cache");
-        let needs_none = volume.shard().needs_no_memory() && !volume.is_frozen();
-        let counters = *volume.shard().counters();
-        self.tally.evictions += counters.zones_evicted;
-        self.tally.zones_expired += counters.zones_expired;
-        self.tally.entries_carried += counters.entries_carried;
-        self.tally.hits_memory += counters.hits_memory;
-        self.tally.reinserted += counters.reinserted;
-        self.tally.forgotten += counters.forgotten;
+        let causes = self.causes();
+        let served = self.served.take().expect("a mounted cache");
+        let needs_none = |volume: &CacheVolume| volume.shard().needs_no_memory() && !volume.is_frozen();
+        let needs_none: Vec<bool> = served.all().iter().map(needs_none).collect();
+        for volume in served.all() {
+            self.tally.end_life(volume.shard().counters());
+            self.tally.lives_sharded += u64::from(self.plan.shards > 1);
+        }
         self.tally.crashes += 1;
         // What clients are not told is not known.
         self.note_decisions()?;
@@ -558,11 +601,11 @@ impl World {
         self.desk.forget();
         self.doubt_times();
         self.scans = [None, None];
-        self.ledger.stop(&counters, power && self.plan.is_volatile);
-        drop(volume);
+        self.ledger.stop(&causes, power && self.plan.is_volatile);
+        drop(served);
         self.go_dark(power);
         self.end_attendance(power);
-        self.end_memory(power, needs_none);
+        self.end_memory(power, &needs_none);
         Ok(())
     }
 
@@ -585,6 +628,10 @@ impl World {
     fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
         self.exchange();
         self.pass_absence();
+        for shards in std::mem::take(&mut self.bays.recuts) {
+            self.rack.lock().power.recovering = true;
+            self.recut(shards)?;
+        }
         for (without, cut) in std::mem::take(&mut self.bays.tries) {
             self.try_without(without, cut);
         }
@@ -598,14 +645,14 @@ impl World {
                 let power = self.plan.invalidate == Invalidate::Media || self.random.chance(1, 2);
                 self.go_dark(power);
                 self.end_attendance(power);
-                self.end_memory(power, false);
+                self.end_memory(power, &vec![false; self.plan.shards]);
                 continue;
             }
             self.rack.lock().power.disarm_cuts();
             match result {
-                Ok(volume) => {
-                    self.begin_memory(&volume)?;
-                    self.begin(volume);
+                Ok(served) => {
+                    self.begin_memory(&served)?;
+                    self.begin(served);
                     self.turn()?;
                     return Ok(true);
                 }
@@ -656,7 +703,7 @@ impl World {
         self.go_dark(self.plan.invalidate == Invalidate::Media);
     }
 
-    fn try_mount(&mut self, cut: Option<Moment>) -> Result<CacheVolume, MountError> {
+    fn try_mount(&mut self, cut: Option<Moment>) -> Result<Shards, MountError> {
         {
             let mut rack = self.rack.lock();
             rack.power.recovering = true;
@@ -665,21 +712,45 @@ impl World {
                 rack.power.arm(cut.at(), None, Blow::PowerOff);
             }
         }
-        let wall = self.clock.wall();
-        let how = (WallMillis(wall), self.plan.options());
-        let result = mount_on(self.host(), self.drive_set(), self.clock.now, how);
+        let result = self.mount_shards();
         self.rack.lock().power.recovering = false;
         result
     }
 
-    fn begin(&mut self, volume: CacheVolume) {
+    /// Mounts all shards, one after the other, in any order.
+    fn mount_shards(&mut self) -> Result<Shards, MountError> {
+        let (shards, now) = (self.plan.shards, self.clock.now);
+        let how = (WallMillis(self.clock.wall()), self.plan.options());
+        let mut sets = self.drive_sets(shards);
+        let mut spread = Spread::new(1, SECRET);
+        let mut first = 0;
+        if shards > 1 {
+            spread = spread_of(&mut sets, CACHE, now)?.expect("the drives are cut as they were");
+            first = self.crossing.index(shards);
+        }
+        let mut mounted: Vec<Result<CacheVolume, MountError>> = Vec::new();
+        let mut all: Vec<(usize, DriveSet)> = sets.into_iter().enumerate().collect();
+        all.rotate_left(first);
+        for (shard, set) in all {
+            mounted.push(mount_on(self.host(shard), set, now, how));
+        }
+        mounted.rotate_right(first);
+        let volumes = mounted.into_iter().collect::<Result<_, _>>()?;
+        let crossing = Random::from_seed(self.crossing.bits());
+        Ok(Shards::new(&self.plan, (volumes, spread), &self.bells, crossing))
+    }
+
+    fn begin(&mut self, served: Shards) {
         self.clock.latest = self.clock.wall().max(self.clock.recorded);
         self.clock.recorded = self.clock.latest;
         self.clock.ever = self.clock.ever.max(self.clock.latest);
-        self.ledger.learn(volume.shard().index().shape());
-        let status = volume.status();
-        self.volume = Some(volume);
-        self.ledger.mounted(&status.recovery, status.drives == self.members());
+        self.served = Some(served);
+        for shard in 0..self.plan.shards {
+            let volume = self.mounted().of(shard);
+            let (shape, status) = (volume.shard().index().shape(), volume.status());
+            self.ledger.learn(shard, shape);
+            self.ledger.mounted(shard, &status.recovery, status.drives == self.members(shard));
+        }
         self.tally.mounts += 1;
         self.meet_times();
         self.begin_attendance();
@@ -712,21 +783,20 @@ impl World {
 fn new_drive(plan: &Plan, latency: &Latency, uuid: [u8; 16], place: usize) -> Drive {
     let mut drive = Drive::with_manner(&plan.manner(latency), plan.geometry(), uuid, place);
     drive.remember_resets();
+    drive.share(plan.zones);
     drive
 }
 
-/// Blocks of a drive that were written, outside of the superblock log.
+/// Blocks of a drive that were written, outside of superblock logs.
 fn any_blocks(drive: &Drive, random: &mut Random, count: usize) -> Vec<(u32, u32)> {
-    let zones = drive.media().geometry().zones;
     let mut blocks = Vec::new();
     for _ in 0..count {
-        let zone = ::cache::format::SUPERBLOCK_ZONES
-            + u32::try_from(random.below(u64::from(zones - ::cache::format::SUPERBLOCK_ZONES)))
-                .expect("a u32");
-        let found = drive.media().zone(ZoneIndex(zone));
+        let number = random.below(u64::from(drive.data_zones()));
+        let zone = drive.data_zone(u32::try_from(number).expect("a u32"));
+        let found = drive.media().zone(zone);
         if found.write_pointer > 0 {
             let offset = u32::try_from(random.below(u64::from(found.write_pointer))).expect("a u32");
-            blocks.push((zone, offset));
+            blocks.push((zone.0, offset));
         }
     }
     blocks
