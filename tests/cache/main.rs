@@ -8,6 +8,7 @@ mod cores;
 mod devices;
 mod differential;
 mod forgetting;
+mod kills;
 mod namespaces;
 mod process;
 mod protocols;

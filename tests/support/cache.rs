@@ -78,6 +78,12 @@ impl CacheServer {
         until(SOON, || self.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n"))
     }
 
+    /// Tells the process to end at once, while others have it.
+    pub fn signal_9(&self) {
+        let process = self.child.id().to_string();
+        run_for(SOON, command("kill").args(["-KILL", &process])).expect("kill -KILL");
+    }
+
     /// Ends the process at once.
     pub fn kill_9(mut self) {
         kill(&mut self.child);

@@ -5,7 +5,7 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, sim, md, siege, guest, conformance/, clients/, bench, fuzz, sanitize, ci
+//! test, sim, md, siege, kills, guest, conformance/, clients/, bench, fuzz, sanitize, ci
 //! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
@@ -18,6 +18,7 @@ mod conformance;
 mod deb;
 mod fuzz;
 mod guest;
+mod kills;
 mod md;
 mod mutants;
 mod phase;
@@ -105,6 +106,14 @@ const COMMANDS: &[Command] = &[
                write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
                trouble once, among the end-to-end tests.",
         run: Run::With("SECONDS", siege::run),
+    },
+    Command {
+        name: "kills",
+        line: "served caches of one and of two shards, killed under load by both protocols: 200 times each, or as often as said",
+        help: "Four clients, of both protocols, know what they stored, and read all of it by the other protocol after each kill \
+               (tests/cache/kills.rs).\nHow much is there is told. ZONEWEAVE_SEED repeats what they ask. CI does six kills of each, \
+               among the end-to-end tests.",
+        run: Run::With("COUNT", kills::run),
     },
     Command {
         name: "deb",
