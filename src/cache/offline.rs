@@ -11,7 +11,7 @@ use base::time::Instant;
 use cache::config::Invalidate;
 use cache::request::{Cache, Op, Outcome, Reply, Request, RequestId};
 use cache::volumes::Volumes;
-use cache::{CacheVolume, mount_whole};
+use cache::{CacheVolume, Seen};
 use drive::Bell;
 use drive::slices::sliced;
 use zone::device::Geometry;
@@ -34,7 +34,9 @@ impl Offline {
     /// When it is served meanwhile, or cannot be found.
     pub fn sets(directory: &CacheDirectory) -> Result<Vec<DriveSet>> {
         let open = drives::open(directory, None)?;
-        Ok(expect_shards(directory, open.devices, &bells(directory.file.shards)?, Instant(0))?.0)
+        let bells = bells(directory.file.shards)?;
+        let (seen, _) = expect_shards(directory, open.devices, &bells, Instant(0))?;
+        Ok(seen.into_iter().map(Seen::into_drives).collect())
     }
 
     /// Mounts a cache that nobody serves.
@@ -53,11 +55,11 @@ impl Offline {
         let mut open = drives::open(directory, None)?;
         place.into_iter().for_each(|place| open.devices[place] = None);
         let (wholes, bells) = (open.geometries(), bells(directory.file.shards)?);
-        let (sets, _) = expect_shards(directory, open.devices, &bells, Instant(0))?;
+        let (seen, _) = expect_shards(directory, open.devices, &bells, Instant(0))?;
         let mut volumes = Vec::new();
-        for (number, set) in sets.into_iter().enumerate() {
+        for (number, seen) in seen.into_iter().enumerate() {
             let host = host(directory, number, Invalidate::Media)?;
-            let volume = mount_whole(host, set, Instant(0), wall());
+            let volume = seen.mount_whole(host, wall());
             volumes.push(volume.map_err(|error| failed(directory, &error))?);
         }
         Ok(Offline { volumes, bells, wholes, now: Instant(0) })

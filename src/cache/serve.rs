@@ -81,7 +81,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let owners = bells(cache_loop::owners(shards, options.cores))?;
     let bell_of = |shard| owners[cache_loop::owner_of(shard, owners.len())].clone();
     let bells: Vec<Bell> = (0..shards).map(bell_of).collect();
-    let (sets, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
+    let (seen, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
     memory::check(&wanted, drives::flash_bytes(&slices)?, shards)?;
     namespaces::check(&wanted.shares, &slices)?;
     let control = control::bind(&directory.control_path())?;
@@ -89,7 +89,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted }.part_of(shards);
-    let mounted = shards::mount(&directory, sets, clock.now(), (wall(), engine))?;
+    let mounted = shards::mount(&directory, seen, (wall(), engine))?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);

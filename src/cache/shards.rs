@@ -10,13 +10,12 @@ use anyhow::{Context, Result};
 use base::time::Instant;
 use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
 use cache::spread::Spread;
-use cache::{CacheVolume, MountError, Options};
+use cache::{CacheVolume, MountError, Options, Seen};
 use drive::Bell;
 use drive::slices::sets;
 use server::cache_loop::Shard;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zone::device::ZonedDevice;
-use zone::drives::DriveSet;
 
 /// A shard with what an operator has asked of it.
 pub struct Tended {
@@ -135,17 +134,16 @@ pub fn expect_shards(
     drives: Vec<Option<Box<dyn ZonedDevice>>>,
     bells: &[Bell],
     now: Instant,
-) -> Result<(Vec<DriveSet>, Spread)> {
+) -> Result<(Vec<Seen>, Spread)> {
     let (shards, cache) = (bells.len(), *directory.file.uuid.as_bytes());
-    let mut sets = sets(drives, bells);
-    let spread = cache::spread_of(&mut sets, cache, now).map_err(|error| failed(directory, &error))?;
-    let spread = spread.ok_or_else(|| {
+    let seen =
+        cache::see_shards(sets(drives, bells), cache, now).map_err(|error| failed(directory, &error))?;
+    seen.ok_or_else(|| {
         let dir = directory.path.display();
         Exit::Failed.error(format!(
             "{dir}: the drives hold another cache than cache.toml says, or one that is not cut into {shards} shards"
         ))
-    })?;
-    Ok((sets, spread))
+    })
 }
 
 /// Finds all shards on their drives, side by side.
@@ -154,17 +152,16 @@ pub fn expect_shards(
 /// When one cannot be believed, or a drive fails.
 pub fn mount(
     directory: &CacheDirectory,
-    sets: Vec<DriveSet>,
-    now: Instant,
+    seen: Vec<Seen>,
     (wall, options): (WallMillis, Options),
 ) -> Result<Vec<Shared>> {
     let invalidate = options.invalidate;
     let hosts =
-        (0..sets.len()).map(|number| host(directory, number, invalidate)).collect::<Result<Vec<_>>>()?;
-    let mount = |host, set| cache::mount_on(host, set, now, (wall, options));
+        (0..seen.len()).map(|number| host(directory, number, invalidate)).collect::<Result<Vec<_>>>()?;
+    let mount = |host, seen: Seen| seen.mount(host, (wall, options));
     let mounted: Vec<Result<CacheVolume, MountError>> = std::thread::scope(|scope| {
-        let begin = |(host, set)| std::thread::Builder::new().spawn_scoped(scope, move || mount(host, set));
-        let threads = hosts.into_iter().zip(sets).map(begin).collect::<std::io::Result<Vec<_>>>();
+        let begin = |(host, seen)| std::thread::Builder::new().spawn_scoped(scope, move || mount(host, seen));
+        let threads = hosts.into_iter().zip(seen).map(begin).collect::<std::io::Result<Vec<_>>>();
         let threads = threads.context("threads of a mount")?;
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -25,8 +25,6 @@ pub mod volume;
 pub mod volumes;
 
 pub use config::{CacheConfig, MemoryShort, Options};
-pub use mount::{
-    MountError, check, flash_of, format, identity, list, mount, mount_on, mount_whole, spread_of,
-};
+pub use mount::{MountError, Seen, check, flash_of, format, list, mount, mount_on, see_shards};
 pub use status::Status;
 pub use volume::CacheVolume;

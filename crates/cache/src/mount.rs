@@ -200,31 +200,65 @@ pub fn mount(
 /// As [`mount`].
 pub fn mount_on(
     host: Host,
-    mut drives: DriveSet,
+    drives: DriveSet,
     now: Instant,
     how: (WallMillis, Options),
 ) -> Result<CacheVolume, MountError> {
-    let mut media = Media::new(&mut drives, now);
-    let survey = Survey::of(&mut media)?;
-    let now = media.now();
-    mount_as_found(survey, (host, drives), now, how)
+    Seen::of(drives, now)?.mount(host, how)
 }
 
-/// Finds the cache on drives as [`mount`] does, with an index in which everything has room that is there, whatever memory that takes: for
-/// what is done without a server. A smaller index would hide for good what finds no slot in it.
-///
-/// # Errors
-/// As [`mount`].
-pub fn mount_whole(
-    host: Host,
-    mut drives: DriveSet,
+/// Drives of a cache, `None` for those that are missing, and what their superblocks say of it. Nothing was changed.
+pub struct Seen {
+    drives: DriveSet,
+    agreed: Agreed,
     now: Instant,
-    wall: WallMillis,
-) -> Result<CacheVolume, MountError> {
-    let mut media = Media::new(&mut drives, now);
-    let survey = Survey::of(&mut media)?;
-    let (options, now) = (survey.options(), media.now());
-    mount_as_found(survey, (host, drives), now, (wall, options))
+}
+
+impl Seen {
+    /// Reads superblocks.
+    ///
+    /// # Errors
+    /// When the cache cannot be believed, or a drive fails.
+    pub fn of(mut drives: DriveSet, now: Instant) -> Result<Seen, MountError> {
+        let mut media = Media::new(&mut drives, now);
+        let agreed = members::agree(&mut media)?;
+        let now = media.now();
+        Ok(Seen { drives, agreed, now })
+    }
+
+    /// The drives.
+    #[must_use]
+    pub fn into_drives(self) -> DriveSet {
+        self.drives
+    }
+
+    /// Finds the cache as [`mount_on`] does.
+    ///
+    /// # Errors
+    /// As [`mount`].
+    pub fn mount(self, host: Host, how: (WallMillis, Options)) -> Result<CacheVolume, MountError> {
+        let (survey, drives, now) = self.survey()?;
+        mount_as_found(survey, (host, drives), now, how)
+    }
+
+    /// Finds the cache as [`mount`] does, with an index in which everything has room that is there, whatever memory that takes: for what is
+    /// done without a server. A smaller index would hide for good what finds no slot in it.
+    ///
+    /// # Errors
+    /// As [`mount`].
+    pub fn mount_whole(self, host: Host, wall: WallMillis) -> Result<CacheVolume, MountError> {
+        let (survey, drives, now) = self.survey()?;
+        let options = survey.options();
+        mount_as_found(survey, (host, drives), now, (wall, options))
+    }
+
+    fn survey(self) -> Result<(Survey, DriveSet, Instant), MountError> {
+        let Seen { mut drives, agreed, now } = self;
+        let mut media = Media::new(&mut drives, now);
+        let survey = Survey::of(&mut media, agreed)?;
+        let now = media.now();
+        Ok((survey, drives, now))
+    }
 }
 
 fn mount_as_found(
@@ -254,11 +288,10 @@ struct Survey {
 }
 
 impl Survey {
-    /// Reads all drives.
-    fn of(media: &mut Media<'_>) -> Result<Survey, MountError> {
+    /// Reads all drives, of which the superblocks are known.
+    fn of(media: &mut Media<'_>, agreed: Agreed) -> Result<Survey, MountError> {
         let geometries = media.geometries();
         check_drives(&geometries)?;
-        let agreed = members::agree(media)?;
         let mut recovery = Recovery::default();
         let mut scans = scan_drives(media, &geometries, agreed.order(false))?;
         for (scan, is_believed) in scans.iter_mut().zip(&agreed.believed) {
@@ -404,34 +437,26 @@ fn recover(
     Recovered { identity, options, index, drives, wall: latest, clears, membership, sharing, entries }
 }
 
-/// Identity of the cache that drives hold, and the secret of its hashes. Nothing is changed.
-///
-/// # Errors
-/// As for mounting.
-pub fn identity(drives: &mut DriveSet, now: Instant) -> Result<([u8; 16], [u8; 16]), MountError> {
-    let agreed = members::agree(&mut Media::new(drives, now))?;
-    Ok((agreed.newest.cache, agreed.newest.secret))
-}
-
-/// Which shard has a key, of the shards that have these drives; `None` when they are not those that the cache is cut into, or of another
+/// Shards that have these drives, and which of them has a key; `None` when they are not those that the cache is cut into, or of another
 /// one. Nothing is changed.
 ///
 /// # Errors
 /// As for mounting.
-pub fn spread_of(
-    shards: &mut [DriveSet],
+pub fn see_shards(
+    shards: Vec<DriveSet>,
     cache: [u8; 16],
     now: Instant,
-) -> Result<Option<Spread>, MountError> {
-    let (count, mut secret) = (shards.len(), [0; 16]);
-    for (number, drives) in shards.iter_mut().enumerate() {
-        let (found, secret_found) = identity(drives, now)?;
-        if found != identity_of(cache, number, count) {
+) -> Result<Option<(Vec<Seen>, Spread)>, MountError> {
+    let (count, mut all, mut secret) = (shards.len(), Vec::new(), [0; 16]);
+    for (number, drives) in shards.into_iter().enumerate() {
+        let seen = Seen::of(drives, now)?;
+        if seen.agreed.newest.cache != identity_of(cache, number, count) {
             return Ok(None);
         }
-        secret = secret_found;
+        secret = seen.agreed.newest.secret;
+        all.push(seen);
     }
-    Ok(Some(Spread::new(count, secret)))
+    Ok(Some((all, Spread::new(count, secret))))
 }
 
 /// What a check found.

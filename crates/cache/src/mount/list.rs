@@ -2,7 +2,7 @@
 
 use super::media::Media;
 use super::reader::Reader;
-use super::{MountError, Survey};
+use super::{MountError, Survey, members};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Life, Stamp};
@@ -27,7 +27,8 @@ pub fn list(
     tell: &mut dyn FnMut(Told),
 ) -> Result<(), MountError> {
     let mut media = Media::new(drives, now);
-    let survey = Survey::of(&mut media)?;
+    let agreed = members::agree(&mut media)?;
+    let survey = Survey::of(&mut media, agreed)?;
     let options = survey.options();
     let (recovered, _) = survey.recover(wall, options, host);
     for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| drive.up) {

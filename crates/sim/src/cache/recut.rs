@@ -2,7 +2,7 @@
 
 use super::world::{CACHE, World};
 use crate::tally::Failure;
-use ::cache::spread_of;
+use ::cache::see_shards;
 use base::units::ZoneIndex;
 use zone::device::{ZoneState, ZonedDevice};
 
@@ -10,8 +10,7 @@ impl World {
     /// Somebody takes the drives for those of a cache of so many shards.
     pub(super) fn recut(&mut self, shards: usize) -> Result<(), Failure> {
         let before = self.zones();
-        let mut sets = self.drive_sets(shards);
-        let found = spread_of(&mut sets, CACHE, self.clock.now);
+        let found = see_shards(self.drive_sets(shards), CACHE, self.clock.now);
         self.note(&format!("as {shards} shards"));
         self.tally.recuts += 1;
         if let Ok(Some(_)) = found {

@@ -21,7 +21,7 @@ use crate::trace::{Keep, Trace};
 use ::cache::config::Invalidate;
 use ::cache::request::WallMillis;
 use ::cache::spread::{Spread, identity_of};
-use ::cache::{CacheConfig, CacheVolume, MountError, Status, format, mount_on, spread_of};
+use ::cache::{CacheConfig, CacheVolume, MountError, Seen, Status, format, see_shards};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
@@ -719,20 +719,16 @@ impl World {
 
     /// Mounts all shards, one after the other, in any order.
     fn mount_shards(&mut self) -> Result<Shards, MountError> {
-        let (shards, now) = (self.plan.shards, self.clock.now);
+        let shards = self.plan.shards;
         let how = (WallMillis(self.clock.wall()), self.plan.options());
-        let mut sets = self.drive_sets(shards);
-        let mut spread = Spread::new(1, SECRET);
-        let mut first = 0;
-        if shards > 1 {
-            spread = spread_of(&mut sets, CACHE, now)?.expect("the drives are cut as they were");
-            first = self.crossing.index(shards);
-        }
-        let mut mounted: Vec<Result<CacheVolume, MountError>> = Vec::new();
-        let mut all: Vec<(usize, DriveSet)> = sets.into_iter().enumerate().collect();
+        let seen = see_shards(self.drive_sets(shards), CACHE, self.clock.now)?;
+        let (seen, spread) = seen.expect("the drives are cut as they were");
+        let first = if shards > 1 { self.crossing.index(shards) } else { 0 };
+        let mut all: Vec<(usize, Seen)> = seen.into_iter().enumerate().collect();
         all.rotate_left(first);
-        for (shard, set) in all {
-            mounted.push(mount_on(self.host(shard), set, now, how));
+        let mut mounted: Vec<Result<CacheVolume, MountError>> = Vec::new();
+        for (shard, seen) in all {
+            mounted.push(seen.mount(self.host(shard), how));
         }
         mounted.rotate_right(first);
         let volumes = mounted.into_iter().collect::<Result<_, _>>()?;
