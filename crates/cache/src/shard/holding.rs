@@ -69,7 +69,8 @@ impl Shard {
     }
 
     /// Most bytes that may be held: half of what index, ghosts and full buffers leave of the memory.
-    fn held_limit(&self) -> u64 {
+    #[must_use]
+    pub fn held_limit(&self) -> u64 {
         let others = self.index.bytes() + self.ghost_bytes() + self.options.buffer_bytes();
         self.options.memory_bytes.saturating_sub(others) / 2
     }

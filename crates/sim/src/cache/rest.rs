@@ -25,6 +25,10 @@ impl World {
         if buffers > limit {
             return Err(Failure::new(format!("{buffers} bytes are in buffers, which may hold {limit}")));
         }
+        let (held, limit) = (status.admission.held_bytes, volume.shard().held_limit());
+        if held > limit {
+            return Err(Failure::new(format!("{held} bytes are held in memory alone, which may be {limit}")));
+        }
         let (again, limit) = (volume.shard().again_bytes(), options.again_bytes_max());
         if again > limit {
             return Err(Failure::new(format!("{again} bytes are written anew, which may be {limit}")));

@@ -112,6 +112,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-zone-carried-twice", carried_twice()),
         // A mount found a victim of a share that was not reset, beside as many zones as the namespace may have.
         ("victim-of-a-share-is-there-again", drawn(3_967)),
+        ("drive-joins-and-is-not-recorded", of_one_shard(7_432)),
     ];
     all.into_iter().chain(shards::all()).collect()
 }
@@ -125,6 +126,13 @@ fn drawn(seed: u64) -> Run {
     });
     let plan = Plan { acknowledge: Acknowledge::Memory, forget_after: None, shards: 1, letter_ns: 0, ..plan };
     Run { plan: Plan { invalidate: Invalidate::Media, ..plan }, acts }
+}
+
+/// The run of a seed, from before it had several shards.
+fn of_one_shard(seed: u64) -> Run {
+    let Run { plan, mut acts } = Run::draw(seed);
+    acts.retain(|act| !matches!(act, Act::Recut(_)));
+    Run { plan: Plan { shards: 1, letter_ns: 0, ..plan }, acts }
 }
 
 /// It takes a record of the members in the moment in which the last entries are durable: a little less memory than was drawn brings both together.
