@@ -6,6 +6,8 @@
 //! | `tencent` | `timestamp (s),offset (sectors),size (sectors),0\|1 (1 writes),volume` |
 //! | `msr` | `timestamp (100 ns),host,disk,Read\|Write,offset (bytes),size (bytes),response time` |
 //! | `cloudphysics` | `version,time (s),SCSI operation (hex),size (bytes),block (512 bytes)` after a line of names |
+//! | `fiu` | `time (ns) process name block (512 bytes) size (sectors) R\|W major minor md5`, with blanks between |
+//! | `systor` | `timestamp (s, with a fraction),response time,R\|W or nothing,LUN,offset (bytes),size (bytes)` after a line of names |
 //!
 //! Parsing is strict: the first line that is not of the format is an error with its number. Traces are merged over
 //! devices and volumes; requests become whole blocks of 4 KiB, and times begin at 0. Where times are whole seconds, the
@@ -13,9 +15,11 @@
 
 mod alibaba;
 mod cloudphysics;
+mod fiu;
 pub mod generated;
 mod msr;
 pub mod reuse;
+mod systor;
 mod tencent;
 
 use base::time::Nanos;
@@ -55,14 +59,20 @@ pub enum Format {
     Msr,
     /// CloudPhysics, as `libCacheSim` distributes it.
     CloudPhysics,
+    /// Florida International University, as SNIA distributes them.
+    Fiu,
+    /// SYSTOR '17: a VDI of an enterprise.
+    Systor,
 }
 
 /// Names of formats.
-pub const FORMATS: [(&str, Format); 4] = [
+pub const FORMATS: [(&str, Format); 6] = [
     ("alibaba", Format::Alibaba),
     ("tencent", Format::Tencent),
     ("msr", Format::Msr),
     ("cloudphysics", Format::CloudPhysics),
+    ("fiu", Format::Fiu),
+    ("systor", Format::Systor),
 ];
 
 /// Why a trace cannot be read.
@@ -141,18 +151,13 @@ struct Row {
 /// # Errors
 /// The first line that is not of the format.
 pub fn parse(text: &str, format: Format, events_max: usize) -> Result<Vec<Event>, TraceError> {
-    let parse_row = match format {
-        Format::Alibaba => alibaba::row,
-        Format::Tencent => tencent::row,
-        Format::Msr => msr::row,
-        Format::CloudPhysics => cloudphysics::row,
-    };
-    let header_lines = usize::from(format == Format::CloudPhysics);
+    let header_lines = usize::from(matches!(format, Format::CloudPhysics | Format::Systor));
     let mut rows = Vec::new();
     let mut last_line = 0;
     for (line, text) in (1..).zip(text.lines()).skip(header_lines) {
         last_line = line;
-        let row = parse_row(text.trim_end_matches('\r')).map_err(|problem| TraceError { line, problem })?;
+        let parsed = row_of(text.trim_end_matches('\r'), format);
+        let Some(row) = parsed.map_err(|problem| TraceError { line, problem })? else { continue };
         if !(1..=REQUEST_BYTES_MAX).contains(&row.bytes) {
             return Err(TraceError { line, problem: Problem::Size { bytes: row.bytes } });
         }
@@ -169,6 +174,18 @@ pub fn parse(text: &str, format: Format, events_max: usize) -> Result<Vec<Event>
         spread(&mut rows);
     }
     Ok(events_of(&rows))
+}
+
+/// The request of a line, if it holds one.
+fn row_of(line: &str, format: Format) -> Result<Option<Row>, Problem> {
+    match format {
+        Format::Alibaba => alibaba::row(line).map(Some),
+        Format::Tencent => tencent::row(line).map(Some),
+        Format::Msr => msr::row(line).map(Some),
+        Format::CloudPhysics => cloudphysics::row(line).map(Some),
+        Format::Fiu => fiu::row(line).map(Some),
+        Format::Systor => systor::row(line),
+    }
 }
 
 /// Spreads the requests of each second over it.

@@ -5,7 +5,11 @@
 use super::*;
 
 fn one(line: &str, format: Format) -> Event {
-    let header = if format == Format::CloudPhysics { "version,time,op,size,lbn\n" } else { "" };
+    let header = match format {
+        Format::CloudPhysics => "version,time,op,size,lbn\n",
+        Format::Systor => "Timestamp,Response,IOType,LUN,Offset,Size\n",
+        _ => "",
+    };
     let events = parse(&format!("{header}{line}\n"), format, 10).unwrap();
     assert_eq!(events.len(), 1);
     events[0]
@@ -22,11 +26,24 @@ fn a_line_of_each_format() {
     assert_eq!(one("1538323200,8,16,1,1283", Format::Tencent), write);
     assert_eq!(one("128166372003061629,hm,1,Write,4096,8192,1331", Format::Msr), write);
     assert_eq!(one("1,5633898,2a,8192,8", Format::CloudPhysics), write);
+    assert_eq!(one("89967404835 4253 nfsd 8 16 W 6 0 2c0a6dd0a0a5", Format::Fiu), write);
+    assert_eq!(one("1455592804.594859000,0.000128,W,3,4096,8192", Format::Systor), write);
     let read = Event { writes: false, ..write };
     assert_eq!(one("3,R,4096,8192,0", Format::Alibaba), read);
     assert_eq!(one("0,8,16,0,1283", Format::Tencent), read);
     assert_eq!(one("128166372003061629,hm,1,Read,4096,8192,0", Format::Msr), read);
     assert_eq!(one("1,5633898,28,8192,8\r", Format::CloudPhysics), read);
+    assert_eq!(one("89967404835 4253 nfsd  8 16 R 6 0 2c0a6dd0a0a5", Format::Fiu), read);
+    assert_eq!(one("1455592804,,R,3,4096,8192", Format::Systor), read);
+}
+
+#[test]
+fn fractions_of_seconds_are_exact_and_other_operations_are_left_out() {
+    let text = "Timestamp,Response,IOType,LUN,Offset,Size\n1455592804.5,0.1,,3,,\n1455592804.594859001,0.1,W,3,0,4096\n\
+                1455592804.59486,0.1,R,4,0,4096\n";
+    let events = parse(text, Format::Systor, 2).unwrap();
+    assert_eq!(events.iter().map(|event| event.at.0).collect::<Vec<_>>(), [0, 999]);
+    assert_eq!(events[1].lba, EXTENT_BLOCKS, "another LUN");
 }
 
 #[test]
@@ -83,6 +100,18 @@ fn errors_name_the_line_and_what_is_wrong() {
         "line 1: the trace has no request"
     );
     assert_eq!(problem("", Format::Msr), "line 1: the trace has no request");
+    let fiu = "5 1 a 0 8 W 6 0 m\n";
+    assert_eq!(
+        problem(&format!("{fiu}5 1 a 0 8 W 6 0\n"), Format::Fiu),
+        "line 2: 8 fields, where the format has 9"
+    );
+    assert_eq!(problem("5 1 a 0 8 w 6 0 m\n", Format::Fiu), "line 1: `w` is neither a read nor a write");
+    assert_eq!(problem("5 1 a 0 8 W 6 1048576 m\n", Format::Fiu), "line 1: `1048576` is no minor number");
+    let systor = |line: &str| problem(&format!("names\n{line}\n"), Format::Systor);
+    assert_eq!(systor("1.2.3,0,W,0,0,4096"), "line 2: `1.2.3` is no timestamp in seconds");
+    assert_eq!(systor("1.5,0,F,0,0,4096"), "line 2: `F` is neither a read nor a write");
+    assert_eq!(systor("1.5,0,,0,0,4096"), "line 3: the trace has no request");
+    assert_eq!(systor("1.5,0,R,0,0"), "line 2: 5 fields, where the format has 6");
 }
 
 #[test]
@@ -115,11 +144,13 @@ fn damaged_lines_never_panic() {
         "1538323200,8,16,1,1283\n1538323201,8,16,0,1283\n",
         "128166372003061629,hm,1,Write,4096,8192,1331\n",
         "version,time,op,size,lbn\n1,5633898,2a,8192,8\n1,5633899,28,512,9\n",
+        "89967404835 4253 nfsd 8 16 W 6 0 2c0a\n89967404836 4253 nfsd 8 16 R 6 1 2c0a\n",
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592804.594859000,0.1,W,3,4096,8192\n1455592805,,,3,,\n",
     ];
     let mut random = base::random::Random::from_seed(1);
     let mut accepted = 0;
     for round in 0..40_000 {
-        let (text, (_, format)) = (lines[round % 4], FORMATS[round % 4]);
+        let (text, (_, format)) = (lines[round % 6], FORMATS[round % 6]);
         let mut bytes = text.as_bytes().to_vec();
         for _ in 0..=random.below(3) {
             let at = random.index(bytes.len());
