@@ -26,13 +26,13 @@ pub struct ExperimentRun {
     /// Amount written and read, as a multiple of what is usual (docs/experiments.md)
     #[arg(long, default_value_t = 1.0)]
     pub scale: f64,
-    /// A block trace for exp10, biza12 and straid (as prxy_0) to replay, in place of the one it makes up
+    /// A block trace for exp10, biza12 and straid (as prxy_0) to replay, in place of the one it makes up; biza12 takes up to four
     #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// Format of the trace: alibaba, tencent, msr or cloudphysics
+    pub trace: Vec<PathBuf>,
+    /// Format of the traces: alibaba, tencent, msr, cloudphysics, fiu or systor
     #[arg(long, value_parser = parse_format, requires = "trace", default_value = "alibaba")]
     pub trace_format: Format,
-    /// Requests of the trace to replay, from its start
+    /// Requests of each trace to replay, from its start
     #[arg(long, requires = "trace", default_value_t = 100_000)]
     pub trace_requests: usize,
     /// Print one JSON object per line
@@ -49,8 +49,8 @@ pub struct ExperimentRun {
 /// Runs experiments and prints what they measured beside what the paper says.
 pub fn run(options: &ExperimentRun) -> Result<()> {
     let experiments = experiment::named(&options.experiments)?;
-    let trace = options.trace.as_deref().map(|path| read_trace(path, options)).transpose()?;
-    let settings = Options { seeds: options.seeds, scale: options.scale, trace };
+    let traces = options.trace.iter().map(|path| read_trace(path, options)).collect::<Result<_>>()?;
+    let settings = Options { seeds: options.seeds, scale: options.scale, traces };
     if options.experiments.iter().any(|name| name == "all") {
         say_what_is_left_out(&experiments);
     }

@@ -42,7 +42,14 @@ fn what_cannot_be_run_is_named() {
     let scratch = Scratch::new("experiment-errors");
     let trace = scratch.join("trace.csv");
     std::fs::write(&trace, "0,W,0,4096,1\n0,W,0,4096\n").unwrap();
-    let errors: [(&[&str], &[&str]); 3] = [
+    let fine = scratch.join("fine.csv");
+    std::fs::write(&fine, "0,W,0,4096,1\n").unwrap();
+    let systor = scratch.join("systor.csv");
+    std::fs::write(&systor, "Timestamp,Response,IOType,LUN,Offset,Size\n1.5,0.1,W,0,4096\n").unwrap();
+    let twice = ["exp10", "--trace", text(&fine), "--trace", text(&fine)];
+    let errors: [(&[&str], &[&str]); 5] = [
+        (&twice, &["exp10", "one --trace", "biza12"]),
+        (&["biza12", "--trace", text(&systor), "--trace-format", "systor"], &["line 2", "5 fields"]),
         (&["exp99"], &["exp99", "exp1, "]),
         (&["exp1", "--seeds", "0"], &["--seeds"]),
         (&["exp10", "--trace", text(&trace)], &["trace.csv", "line 2", "4 fields"]),

@@ -37,7 +37,7 @@ fn measures_one_cell(id: &str, metrics: &[&str]) {
     let programs = experiment::programs(&asked);
     let host = Host::new(binary, scratch.path(), &programs, Arc::new(AtomicBool::new(false))).unwrap();
     let cell = &(asked[0].cells)()[0];
-    let conditions = Conditions { seed: 1, scale: 0.05, trace: None, host: Some(&host) };
+    let conditions = Conditions { seed: 1, scale: 0.05, traces: &[], host: Some(&host) };
     let values = (asked[0].measure)(cell, conditions).unwrap();
     let measured: Vec<&str> = values.iter().map(|value| value.metric.name).collect();
     assert!(metrics.iter().all(|metric| measured.contains(metric)), "{measured:?}");

@@ -101,8 +101,8 @@ pub struct Conditions<'a> {
     pub seed: u64,
     /// Scale: how much is written and read, as a multiple of what is usual.
     pub scale: f64,
-    /// Replayed by the experiment that replays traces, in place of the one it makes up.
-    pub trace: Option<&'a [Event]>,
+    /// Replayed by the experiments that replay traces: the first one in place of that which they make up.
+    pub traces: &'a [Vec<Event>],
     /// Host of experiments on the wall clock.
     pub host: Option<&'a Host>,
 }
@@ -131,7 +131,7 @@ pub struct Options {
     /// As in [`Conditions`].
     pub scale: f64,
     /// As in [`Conditions`].
-    pub trace: Option<Vec<Event>>,
+    pub traces: Vec<Vec<Event>>,
 }
 
 /// Outcome of one experiment.
@@ -257,6 +257,11 @@ impl Experiment {
     }
 }
 
+/// True for an experiment that replays the trace that is given in place of one that it makes up, and has cells for no other.
+fn takes_one_trace(id: &str) -> bool {
+    id == exp10::EXPERIMENT.id || id.starts_with("straid")
+}
+
 /// Lists the programs that experiments on the wall clock need installed.
 #[must_use]
 pub fn programs(experiments: &[Experiment]) -> Vec<Program> {
@@ -326,8 +331,14 @@ pub fn run(
         let missing = missing(&[VALGRIND]);
         ensure!(missing.is_none(), "{} needs {}", counted.id, missing.unwrap_or_default());
     }
-    let plans: Vec<Plan> = experiments.iter().map(Plan::new).collect();
-    let conditions = |seed| Conditions { seed, scale: options.scale, trace: options.trace.as_deref(), host };
+    let traces = options.traces.len();
+    ensure!(traces <= biza12::TRACES_MAX, "--trace: {traces} files, at most {}", biza12::TRACES_MAX);
+    let takes_one = |experiment: &&Experiment| traces > 1 && takes_one_trace(experiment.id);
+    if let Some(one) = experiments.iter().find(takes_one) {
+        bail!("{} replays one --trace: {traces} were given, which biza12 takes", one.id);
+    }
+    let plans: Vec<Plan> = experiments.iter().map(|experiment| Plan::new(experiment, traces)).collect();
+    let conditions = |seed| Conditions { seed, scale: options.scale, traces: &options.traces, host };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.
     let in_order = plans.iter().flat_map(|plan| (1..=options.seeds).map(move |seed| (plan, seed)));
     let runs: Vec<Run> = in_order.flat_map(|(plan, seed)| plan.runs(conditions(seed))).collect();
@@ -363,8 +374,9 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn new(experiment: &Experiment) -> Plan<'_> {
-        let cells = (experiment.cells)();
+    fn new(experiment: &Experiment, traces: usize) -> Plan<'_> {
+        let mut cells = (experiment.cells)();
+        cells.retain(|cell| biza12::needs_traces(cell) <= traces);
         let keys: Vec<Cell> = cells.iter().map(experiment.alike).collect();
         let first = |key: &Cell| keys.iter().position(|other| other == key).expect("it is one of them");
         let firsts = keys.iter().map(first).collect();

@@ -1,4 +1,5 @@
-//! BIZA's figures 12 and 14 with traces: throughput and bytes of flash of all rows that take random writes, 64 requests in flight.
+//! BIZA's figures 12 and 14 with traces: throughput and bytes of flash of all rows that take random writes, 64 requests in flight; and latencies
+//! where each request of a trace comes at its time.
 
 use super::biza_rig::BizaRig;
 use super::clients;
@@ -17,6 +18,7 @@ use crate::precise::{precise, precise_u64};
 use crate::trace::reuse::Reuse;
 use crate::trace::{self, Event};
 use anyhow::{Context, Result};
+use base::time::Nanos;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -30,10 +32,14 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
+/// Traces that are given, by their order. Without any, the first is made up.
+const TRACES: [&str; TRACES_MAX] = ["trace", "trace-2", "trace-3", "trace-4"];
+/// So many may be given.
+pub const TRACES_MAX: usize = 4;
 /// The made-up trace of experiment 10, or the one that is given; and writes by reuse distance, as quoted: 91.7 and 9.8 % within 56 MiB, 17 %
 /// within 14.
 const WORKLOADS: [(&str, Option<Reuse>); 4] = [
-    ("trace", None),
+    (TRACES[0], None),
     ("reuse-91.7-in-56m", Some(Reuse { within_blocks: 56 << 8, per_mille: 917 })),
     ("reuse-9.8-in-56m", Some(Reuse { within_blocks: 56 << 8, per_mille: 98 })),
     ("reuse-17-in-14m", Some(Reuse { within_blocks: 14 << 8, per_mille: 170 })),
@@ -77,18 +83,36 @@ fn cell(row: usize, workload: &'static str) -> Cell {
     Cell { scheme, setting }
 }
 
+/// Each request of a trace at its time.
+fn timed(row: usize, trace: &'static str) -> Cell {
+    let Cell { scheme, setting } = cell(row, trace);
+    Cell { scheme, setting: Setting { queue_depth: None, ..setting } }
+}
+
+/// So many traces have to be given for a cell of any experiment.
+pub fn needs_traces(cell: &Cell) -> usize {
+    let more = TRACES.iter().skip(1).position(|name| cell.setting.workload == Some(*name));
+    more.map_or(0, |place| place + 2)
+}
+
 fn cells() -> Vec<Cell> {
-    let rows = |workload| (0..ROWS.len()).map(move |row| cell(row, workload));
-    WORKLOADS.into_iter().flat_map(|(workload, _)| rows(workload)).collect()
+    let names = WORKLOADS.map(|(workload, _)| workload).into_iter().chain(TRACES.into_iter().skip(1));
+    let closed = names.flat_map(|workload| (0..ROWS.len()).map(move |row| cell(row, workload)));
+    let timed = TRACES.into_iter().flat_map(|trace| (0..ROWS.len()).map(move |row| timed(row, trace)));
+    closed.chain(timed).collect()
 }
 
 fn events_of(cell: &Cell, conditions: Conditions) -> Result<Vec<Event>> {
+    if let Some(number) = TRACES.iter().position(|name| cell.setting.workload == Some(*name))
+        && let Some(given) = conditions.traces.get(number)
+    {
+        return Ok(given.clone());
+    }
     let workload = WORKLOADS.into_iter().find(|(name, _)| cell.setting.workload == Some(*name));
     let count = usize::try_from(conditions.scaled(WARM_UP + MEASURED)).context("a count of requests")?;
-    Ok(match (workload.context("a workload")?.1, conditions.trace) {
-        (Some(reuse), _) => trace::reuse::events(count, VOLUME_BLOCKS, reuse, conditions.seed),
-        (None, Some(given)) => given.to_vec(),
-        (None, None) => trace::generated::events(count, VOLUME_BLOCKS, conditions.seed),
+    Ok(match workload.context("a workload")?.1 {
+        Some(reuse) => trace::reuse::events(count, VOLUME_BLOCKS, reuse, conditions.seed),
+        None => trace::generated::events(count, VOLUME_BLOCKS, conditions.seed),
     })
 }
 
@@ -100,16 +124,17 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     // At the worst each request is alone in its stripe.
     plan.space = Space::Stripes(plan.volume_blocks + written);
     plan.afford_write_area()?;
+    let depth = cell.setting.queue_depth;
     match cell.scheme {
         Scheme::Biza => {
             let mut rig = BizaRig::new(&plan, true)?;
-            replay_on(&mut rig, &events, |rig| (rig.counters().user, rig.counters().flash_blocks()))
+            replay_on(&mut rig, (&events, depth), |rig| (rig.counters().user, rig.counters().flash_blocks()))
         }
         Scheme::Stack(_) => {
             // Nothing is collected: any policy is the same.
-            replay_on(&mut StackRig::new(&plan, VictimPolicy::Greedy)?, &events, StackRig::counts)
+            replay_on(&mut StackRig::new(&plan, VictimPolicy::Greedy)?, (&events, depth), StackRig::counts)
         }
-        _ => replay_on(&mut Rig::new(plan)?, &events, |rig| {
+        _ => replay_on(&mut Rig::new(plan)?, (&events, depth), |rig| {
             let counters = rig.volume().engine.counters();
             (counters.user_blocks_written, counters.flash_blocks())
         }),
@@ -119,16 +144,20 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 /// Writes the volume in order, then replays: the first part does not count.
 fn replay_on<A: Array>(
     rig: &mut A,
-    events: &[Event],
+    (events, depth): (&[Event], Option<u32>),
     count: impl Fn(&A) -> (u64, u64),
 ) -> Result<Vec<Value>> {
     clients::fill(rig, blocks_of_kib(64))?;
     let share = precise_u64(WARM_UP) / precise_u64(WARM_UP + MEASURED);
     let first = events.iter().enumerate().find(|(at, _)| precise(*at) >= share * precise(events.len()));
     let (warm_up, measured) = events.split_at(first.map_or(0, |(at, _)| at));
-    replay::closed_loop(rig, warm_up, QUEUE_DEPTH)?;
+    let replay = |rig: &mut A, events: &[Event]| match depth {
+        Some(depth) => replay::closed_loop(rig, events, depth),
+        None => replay::open_loop(rig, &from_zero(events)),
+    };
+    replay(rig, warm_up)?;
     let before = count(rig);
-    let figures = replay::closed_loop(rig, measured, QUEUE_DEPTH)?;
+    let figures = replay(rig, measured)?;
     let after = count(rig);
     let mut values = values_of(&figures, THROUGHPUT);
     values.push(Value { metric: P9999, value: figures.percentile_us(99.99) });
@@ -137,12 +166,23 @@ fn replay_on<A: Array>(
     Ok(values)
 }
 
+/// The same events, the first at time 0.
+fn from_zero(events: &[Event]) -> Vec<Event> {
+    let first = events.first().map_or(Nanos(0), |event| event.at);
+    events.iter().map(|event| Event { at: Nanos(event.at.0 - first.0), ..*event }).collect()
+}
+
+/// Workloads in a closed loop, and traces by their times, that were measured.
+fn measured(draft: &Draft, is_timed: bool) -> Vec<&'static str> {
+    let of_first_row = draft.measured().iter().filter(|measured| measured.cell.scheme == ROWS[BIZA].0);
+    let wanted = of_first_row.filter(|measured| measured.cell.setting.queue_depth.is_none() == is_timed);
+    wanted.filter_map(|measured| measured.cell.setting.workload).collect()
+}
+
 /// Geometric mean over the traces of one row over another, seed by seed.
 fn times(draft: &Draft, (above, below): (usize, usize), metric: Metric) -> Vec<f64> {
-    let both = |(workload, _): (&'static str, Option<Reuse>)| {
-        [above, below].map(|row| draft.values(&cell(row, workload), metric))
-    };
-    let all = WORKLOADS.map(both);
+    let both = |workload| [above, below].map(|row| draft.values(&cell(row, workload), metric));
+    let all: Vec<[Vec<f64>; 2]> = measured(draft, false).into_iter().map(both).collect();
     let mean = |seed: usize| {
         let logarithms: f64 = all.iter().map(|[above, below]| (above[seed] / below[seed]).ln()).sum();
         (logarithms / precise(all.len())).exp()
@@ -174,7 +214,7 @@ fn judge(draft: &mut Draft) {
     );
     let holds = mean(draft, (ADAPTIVE, BIZA), FLASH_BYTES) <= TIMES_FLASH_BIZA;
     draft.check("adaptive programs at most as much as biza-published, in the mean", holds);
-    for (workload, _) in WORKLOADS {
+    for workload in measured(draft, false) {
         let of = |row| draft.mean(&cell(row, workload), FLASH_BYTES);
         let holds = of(ADAPTIVE) <= TIMES_FLASH_EACH * of(BIZA);
         draft.check(
@@ -182,25 +222,28 @@ fn judge(draft: &mut Draft) {
             holds,
         );
     }
+    plots(draft);
+}
+
+fn plots(draft: &mut Draft) {
+    let closed = "Traces in a closed loop, 64 requests in flight (figures 12 and 14).";
+    let by_times = "Traces, each request at its time.";
     let titles = [
-        ("biza12", "Throughput", "throughput (MiB/s)", THROUGHPUT),
-        ("biza12-flash", "Bytes of flash", "bytes of flash per byte", FLASH_BYTES),
-        ("biza12-p95", "95th percentile", "95th percentile (us)", P95),
+        ("biza12", "Throughput", "throughput (MiB/s)", THROUGHPUT, closed),
+        ("biza12-flash", "Bytes of flash", "bytes of flash per byte", FLASH_BYTES, closed),
+        ("biza12-p95", "95th percentile", "95th percentile (us)", P95, closed),
+        ("biza12-timed", "99.99th percentile by timestamps", "99.99th percentile (us)", P9999, by_times),
     ];
-    for (id, title, y_title, metric) in titles {
+    for (id, title, y_title, metric, caption) in titles {
+        let is_timed = caption == by_times;
+        let workloads = measured(draft, is_timed);
         let bars = |row: usize| {
-            let cells = WORKLOADS.map(|(workload, _)| cell(row, workload));
+            let of = |workload| if is_timed { timed(row, workload) } else { cell(row, workload) };
+            let cells: Vec<Cell> = workloads.iter().copied().map(of).collect();
             draft.bars(ROWS[row].0.name(), &cells, metric)
         };
-        draft.plot(Plot {
-            id,
-            title,
-            caption: "Traces in a closed loop, 64 requests in flight (figures 12 and 14).",
-            x_title: "trace",
-            y_title,
-            x: Horizontal::Names(WORKLOADS.map(|(workload, _)| workload.to_owned()).to_vec()),
-            shape: Shape::Bars,
-            series: (0..ROWS.len()).map(bars).collect(),
-        });
+        let series = (0..ROWS.len()).map(bars).collect();
+        let x = Horizontal::Names(workloads.iter().map(|workload| (*workload).to_owned()).collect());
+        draft.plot(Plot { id, title, caption, x_title: "trace", y_title, x, shape: Shape::Bars, series });
     }
 }

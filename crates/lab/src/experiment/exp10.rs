@@ -66,8 +66,8 @@ fn cells() -> Vec<Cell> {
 
 /// Fills the volume and replays the trace that was given, or else one that is made up.
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
-    let events: Cow<[Event]> = match conditions.trace {
-        Some(events) => Cow::Borrowed(events),
+    let events: Cow<[Event]> = match conditions.traces.first() {
+        Some(events) => Cow::Borrowed(events.as_slice()),
         None => {
             let count = usize::try_from(conditions.scaled(EVENTS)).context("a count of requests")?;
             Cow::Owned(trace::generated::events(count, VOLUME_BLOCKS, conditions.seed))

@@ -104,7 +104,9 @@ fn every_published_number_is_compared() {
 
 #[test]
 fn of_what_was_interrupted_whole_seeds_are_reported() {
-    let plans = [exp1::EXPERIMENT, exp8::EXPERIMENT, exp9::EXPERIMENT].each_ref().map(Plan::new);
+    let plans = [exp1::EXPERIMENT, exp8::EXPERIMENT, exp9::EXPERIMENT]
+        .each_ref()
+        .map(|experiment| Plan::new(experiment, 0));
     // More of the second seed than the next experiment has for one.
     let begun = plans[2].measured_cells().count() + 1;
     assert!(
@@ -112,7 +114,7 @@ fn of_what_was_interrupted_whole_seeds_are_reported() {
     );
     let count = 2 * plans[0].measured_cells().count() + plans[1].measured_cells().count() + begun;
     let results = (0..count).map(|_| Ok(made_up_run())).collect();
-    let options = Options { seeds: 2, scale: 1.0, trace: None };
+    let options = Options { seeds: 2, scale: 1.0, traces: Vec::new() };
     let report = gather(&plans, results, &options).unwrap();
     assert_eq!(report.left_out, ["exp8 (1 of 2 seeds)", "exp9 (0 of 2 seeds)"]);
     let runs = |outcome: &Outcome| outcome.measured.iter().map(|measured| measured.runs.len()).collect();
@@ -127,7 +129,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
         outcomes.iter().flat_map(|outcome| outcome.plots.iter().map(|plot| plot.id)).collect();
     assert_eq!(plots.iter().collect::<BTreeSet<_>>().len(), plots.len());
     let report = Report {
-        options: Options { seeds: 2, scale: 1.0, trace: None },
+        options: Options { seeds: 2, scale: 1.0, traces: Vec::new() },
         paper: String::from("a paper"),
         outcomes,
         left_out: vec![String::from("exp8 (2 of 5 seeds)")],
@@ -150,7 +152,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
 /// The first and the last cell of each experiment, for real: two runs give the same, another seed does not.
 #[test]
 fn a_run_is_a_function_of_its_cell_and_seed() {
-    let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
+    let conditions = Conditions { seed: 1, scale: 0.01, traces: &[], host: None };
     for experiment in ALL.iter().chain(&[biza15::EXPERIMENT, zraid7::EXPERIMENT]) {
         let cells = (experiment.cells)();
         for cell in [&cells[0], &cells[cells.len() - 1]] {
@@ -171,7 +173,7 @@ fn twice_the_volume_gives_the_same_throughput() {
         let cell = Cell { scheme, setting: Setting::paper(size_kib, size_kib) };
         let [half, whole] = [0.5, 1.0].map(|scale| {
             let values =
-                write_load::measure(&cell, Conditions { seed: 1, scale, trace: None, host: None }).unwrap();
+                write_load::measure(&cell, Conditions { seed: 1, scale, traces: &[], host: None }).unwrap();
             assert_eq!(values[0].metric, WRITE_THROUGHPUT);
             values[0].value
         });
@@ -187,7 +189,7 @@ fn larger_zones_give_the_same_throughput() {
         let [small, large] = [1, 2].map(|times| {
             // A single seed scatters by more than zones matter: a block more in the first zone shifts all that follows.
             let of_seed = |seed| {
-                let conditions = Conditions { seed, scale: 0.1, trace: None, host: None };
+                let conditions = Conditions { seed, scale: 0.1, traces: &[], host: None };
                 let values = exp8::measure_in_zones(times * exp8::ZONE_BLOCKS, &cell, conditions).unwrap();
                 assert_eq!(values[0].metric, WRITE_THROUGHPUT);
                 values[0].value
@@ -201,7 +203,7 @@ fn larger_zones_give_the_same_throughput() {
 /// The adaptive scheme is told no size of chunks: experiment 8 measures it once for both, and may.
 #[test]
 fn what_adapts_does_the_same_whatever_the_chunk() {
-    let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
+    let conditions = Conditions { seed: 1, scale: 0.01, traces: &[], host: None };
     let [small, large] = [4, 16].map(|chunk_kib| {
         let cell = exp8::of_scheme(Scheme::Adaptive, "zipf-0.99-64k", 64, chunk_kib, 40);
         exp8::measure(&cell, conditions).unwrap()
@@ -212,7 +214,7 @@ fn what_adapts_does_the_same_whatever_the_chunk() {
 /// Ours leaves no setting to an operator, and is at least as fast as the best that one could choose.
 #[test]
 fn adaptive_is_at_least_as_fast_as_the_best_fixed_scheme() {
-    let conditions = Conditions { seed: 1, scale: 0.05, trace: None, host: None };
+    let conditions = Conditions { seed: 1, scale: 0.05, traces: &[], host: None };
     let measure = |scheme, depth, size_kib, metric| {
         let setting = Setting { queue_depth: Some(depth), ..Setting::paper(size_kib, size_kib) };
         let values = write_load::measure(&Cell { scheme, setting }, conditions).unwrap();
@@ -248,19 +250,38 @@ fn experiments_are_found_by_name() {
 #[test]
 fn the_wall_clock_needs_a_host() {
     let experiments = named(&[String::from("exp11")]).unwrap();
-    let options = Options { seeds: 1, scale: 0.01, trace: None };
+    let options = Options { seeds: 1, scale: 0.01, traces: Vec::new() };
     let error = run(&experiments, &options, None, &|_| {}, &AtomicBool::new(false)).unwrap_err();
     assert!(format!("{error:#}").contains("needs a host"), "{error:#}");
+}
+
+/// Of several traces each has cells of its own, in a closed loop and by its times; those that were not given have none.
+#[test]
+fn each_given_trace_has_its_cells() {
+    let cells = (biza12::EXPERIMENT.cells)();
+    let counted = |traces: usize| cells.iter().filter(|cell| biza12::needs_traces(cell) <= traces).count();
+    let rows = counted(1) / 5;
+    assert_eq!(counted(0), counted(1), "the first is made up where none is given");
+    assert_eq!([2, 3, 4].map(counted), [7, 9, 11].map(|workloads| workloads * rows));
+    let given = crate::trace::generated::events(200, 1 << 10, 3);
+    let traces = [given[..150].to_vec(), given];
+    let conditions = Conditions { seed: 1, scale: 0.01, traces: &traces, host: None };
+    let is_ours = |cell: &&Cell| cell.scheme == Scheme::Adaptive && biza12::needs_traces(cell) == 2;
+    for cell in cells.iter().filter(is_ours) {
+        let values = (biza12::EXPERIMENT.measure)(cell, conditions).unwrap();
+        assert!(values.iter().any(|value| value.metric.name == "p9999_latency_us" && value.value > 0.0));
+    }
 }
 
 /// A trace that is given is replayed, all of it: two runs on drives of other seeds move the same bytes.
 #[test]
 fn a_given_trace_is_replayed() {
     let events = crate::trace::generated::events(500, 1 << 12, 9);
+    let (few, many) = ([events[..100].to_vec()], [events]);
     let cells = (exp10::EXPERIMENT.cells)();
     for cell in [&cells[0], &cells[cells.len() - 1]] {
-        let short = Conditions { seed: 1, scale: 0.01, trace: Some(&events[..100]), host: None };
-        let long = Conditions { trace: Some(&events), ..short };
+        let short = Conditions { seed: 1, scale: 0.01, traces: &few, host: None };
+        let long = Conditions { traces: &many, ..short };
         let [first, second] =
             [short, long].map(|conditions| (exp10::EXPERIMENT.measure)(cell, conditions).unwrap());
         assert_ne!(first, second);

@@ -126,7 +126,7 @@ mod tests {
     /// A row of 5+1 spans 64 blocks: who never has as many of a stream open would wait for what cannot come, and drives would be idle.
     #[test]
     fn streams_of_few_requests_do_not_wait_for_whole_rows() {
-        let conditions = Conditions { seed: 1, scale: 0.2, trace: None, host: None };
+        let conditions = Conditions { seed: 1, scale: 0.2, traces: &[], host: None };
         for (workload, size, clients) in [
             (STREAM_WRITE, 4, 2),
             (STREAM_WRITE, 4, 16),
@@ -151,7 +151,7 @@ mod tests {
     /// fill a row, and a lone write waited for nobody.
     #[test]
     fn the_window_of_md_asks_no_clock() {
-        let conditions = Conditions { seed: 1, scale: 0.2, trace: None, host: None };
+        let conditions = Conditions { seed: 1, scale: 0.2, traces: &[], host: None };
         for (workload, size, clients) in [(STREAM_WRITE, 4, 16), (STREAM_WRITE, 64, 2), (RANDOM_WRITE, 4, 1)]
         {
             let throughput =

@@ -46,7 +46,7 @@ pub fn cell(variant: InPlace, level: u8, trace: &'static str) -> Cell {
 /// The requests of a cell: those of a given trace stand for `prxy_0`.
 pub fn events<'a>(cell: &Cell, conditions: Conditions<'a>) -> Result<Cow<'a, [Event]>> {
     let workload = cell.setting.workload;
-    if let Some(given) = conditions.trace.filter(|_| workload == Some(PRXY_0)) {
+    if let Some(given) = conditions.traces.first().filter(|_| workload == Some(PRXY_0)) {
         return Ok(Cow::Borrowed(given));
     }
     let trace = TRACES.iter().find(|trace| workload == Some(trace.name)).context("a trace of table 4")?;
