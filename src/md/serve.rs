@@ -124,14 +124,9 @@ fn serve(
     let clock = service.clock;
     if shards.is_empty() {
         let result = server::run(config, service, &mut served);
-        served.exports.end();
-        supervisor::say_stopping();
-        served.volume.engine.stop();
-        let is_marked = stop_clean(clock, |now| {
-            let moved = served.volume.turn(now, &mut Vec::new());
-            (moved, served.volume.engine.has_stopped())
-        });
-        return result.map(|()| is_marked && is_clean(&served.volume)).map_err(Into::into);
+        let is_marked =
+            end(clock, &mut served, |served| served, |served, now| served.volume.turn(now, &mut Vec::new()));
+        return result.map(|()| is_marked).map_err(Into::into);
     }
     let spread = served.volume.engine.spread(shards.len());
     let mut seats = Seats::new(served, shards)?;
@@ -139,12 +134,8 @@ fn serve(
     service.wake_fds.extend(seats.wake_fds()?);
     let (first, others) = seats.split().context("descriptors of the cores")?;
     let result = server::run_shards(config, service, first, others, spread);
-    seats.first.served.exports.end();
-    supervisor::say_stopping();
-    seats.first.served.volume.engine.stop();
-    let is_marked =
-        stop_clean(clock, |now| (seats.turn(now), seats.first.served.volume.engine.has_stopped()));
-    result.map(|()| is_marked && is_clean(&seats.first.served.volume)).map_err(Into::into)
+    let is_marked = end(clock, &mut seats, |seats| &mut seats.first.served, Seats::turn);
+    result.map(|()| is_marked).map_err(Into::into)
 }
 
 /// Refuses what means nothing to an array of md.
@@ -308,22 +299,24 @@ fn divide(
     volume.divide(ways, tuning)
 }
 
-/// Turns what was told to stop until it has; false when that takes too long. A turn says whether something moved, and whether all is through.
-fn stop_clean(clock: WallClock, mut turn: impl FnMut(Instant) -> (bool, bool)) -> bool {
+/// Ends the service: turns what is served until the array has stopped. False when its superblocks do not say clean then, or that takes too
+/// long.
+fn end<T>(
+    clock: WallClock,
+    what: &mut T,
+    served: impl Fn(&mut T) -> &mut ServedMd,
+    turn: impl Fn(&mut T, Instant) -> bool,
+) -> bool {
+    served(what).exports.end();
+    supervisor::say_stopping();
+    served(what).volume.engine.stop();
     let due = clock.now() + STOP_MAX;
-    loop {
-        let (moved, has_stopped) = turn(clock.now());
-        if has_stopped || clock.now() >= due {
-            return has_stopped;
-        }
-        if !moved {
+    while !served(what).volume.engine.has_stopped() && clock.now() < due {
+        if !turn(what, clock.now()) {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
     }
-}
-
-/// True of an array whose superblocks say that it is clean.
-fn is_clean(volume: &InPlaceVolume) -> bool {
-    let status = volume.engine.status();
-    !status.is_broken && status.mark == array::inplace::scribe::Mark::Clean
+    let engine = &served(what).volume.engine;
+    let status = engine.status();
+    engine.has_stopped() && !status.is_broken && status.mark == array::inplace::scribe::Mark::Clean
 }

@@ -47,6 +47,14 @@ fn place(region: u64) -> (usize, usize, u8) {
     (byte / PAGE_BYTES, byte % PAGE_BYTES, 1 << (bit % 8))
 }
 
+/// Regions, of so many sectors, of a range of a member's sectors, which is not empty.
+#[must_use]
+pub fn regions_of(region_sectors: u64, sectors: &Range<u64>) -> RangeInclusive<u64> {
+    assert!(sectors.start < sectors.end, "no sectors: {sectors:?}");
+    let of = |sector: u64| sector / region_sectors;
+    of(sectors.start)..=of(sectors.end - 1)
+}
+
 impl Pages {
     /// Bitmap as the members have it. When that is void, all regions are set.
     #[must_use]
@@ -112,12 +120,10 @@ impl Pages {
         self.head.events_cleared
     }
 
-    /// Regions of a range of a member's sectors, which is not empty.
+    /// Sectors of a region, but for the last.
     #[must_use]
-    pub fn regions_of(&self, sectors: &Range<u64>) -> RangeInclusive<u64> {
-        assert!(sectors.start < sectors.end, "no sectors: {sectors:?}");
-        let of = |sector: u64| sector / self.head.region_sectors();
-        of(sectors.start)..=of(sectors.end - 1)
+    pub fn region_sectors(&self) -> u64 {
+        self.head.region_sectors()
     }
 
     /// Sectors of a region.
@@ -367,7 +373,7 @@ mod tests {
         pages.set_events(6, 5);
         let head = Head::decode(pages.begin(0).first_chunk().unwrap()).unwrap();
         assert_eq!((head.events, head.events_cleared), (6, 5));
-        assert_eq!(pages.regions_of(&(7..17)), 0..=2);
+        assert_eq!(regions_of(pages.region_sectors(), &(7..17)), 0..=2);
         assert_eq!(pages.sectors_of(2), 16..24);
     }
 }

@@ -99,24 +99,24 @@ impl Requests {
     pub(super) fn open_handed(&mut self, id: RequestId, read: Option<Vec<Frame>>) -> u32 {
         let asked = if read.is_some() { Asked::Read } else { Asked::Write };
         let frames = read.into_iter().flatten().map(Some).collect();
+        let request = self.open(id, asked, false);
+        self.open.get_mut(request).frames = frames;
+        request
+    }
+
+    /// Opens a request, whose parts are about to be issued.
+    fn open(&mut self, id: RequestId, asked: Asked, then_flush: bool) -> u32 {
         self.begun += 1;
-        let (emptied, listed) = (Vec::new(), Vec::new());
         self.open.insert(Open {
             id,
             asked,
             parts: 1,
             has_failed: false,
-            frames,
-            emptied,
-            listed,
-            then_flush: false,
+            frames: Vec::new(),
+            emptied: Vec::new(),
+            listed: Vec::new(),
+            then_flush,
         })
-    }
-
-    /// Requests under way.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.open.len()
     }
 
     pub(super) fn add_part(&mut self, request: u32) {
@@ -138,10 +138,16 @@ impl Requests {
         self.open.get_mut(request).frames[index].as_mut().expect("the frame is not with a member")
     }
 
-    /// Frames of blocks that are read leave, until [`Requests::put_frames`].
-    pub(super) fn lend_frames(&mut self, request: u32, index: usize, count: usize) -> Vec<Frame> {
+    /// Frames of so many blocks that are read leave, until [`Requests::put_frames`].
+    pub(super) fn lend_frames(
+        &mut self,
+        request: u32,
+        (index, count): (usize, usize),
+        mut into: Vec<Frame>,
+    ) -> Vec<Frame> {
         let slots = &mut self.open.get_mut(request).frames[index..index + count];
-        slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")).collect()
+        into.extend(slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")));
+        into
     }
 
     /// Frames come home from a member.
@@ -178,17 +184,7 @@ impl InPlace {
             }
             RequestOp::Flush => (Asked::Flush, true),
         };
-        self.requests.begun += 1;
-        let request = self.requests.open.insert(Open {
-            id,
-            asked,
-            parts: 1,
-            has_failed: false,
-            frames: Vec::new(),
-            emptied: Vec::new(),
-            listed: Vec::new(),
-            then_flush,
-        });
+        let request = self.requests.open(id, asked, then_flush);
         match op {
             RequestOp::Write { lba, frames, force_unit_access } => {
                 return self.write(request, lba, frames, force_unit_access, fx);
@@ -221,7 +217,7 @@ impl InPlace {
 
     /// Reads blocks of one chunk.
     pub(super) fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
-        if self.is_away(self.map.place(lba).strip) {
+        if self.is_shard() && self.is_away(self.map.place(lba).strip) {
             return self.hand_read(request, lba, (index, run));
         }
         let (member, row) = self.map.locate(lba);
@@ -232,9 +228,7 @@ impl InPlace {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");
-        let mut frames = self.stock.empty_vec();
-        let slots = &mut self.requests.open.get_mut(request).frames[index..index + count];
-        frames.extend(slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")));
+        let frames = self.requests.lend_frames(request, (index, count), self.stock.empty_vec());
         self.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
         let sector = self.sector(member, row);

@@ -8,6 +8,7 @@ mod reads;
 mod writes;
 
 use super::map::Strip;
+use super::pages::{Pages, regions_of};
 use super::row_set::RowSet;
 use super::shards::Place;
 use super::table::{Job, Kind, Phase, Round, Slot, Work};
@@ -237,24 +238,27 @@ impl InPlace {
         let slot = self.table.slot_mut(number);
         let strip = slot.strip;
         let round = slot.round.as_mut().expect("work is admitted to a round");
-        if !round.is_marked() || (self.pages.is_none() && !matches!(self.place, Place::Shard(_))) {
-            return;
-        }
+        let region_sectors = match &self.place {
+            Place::Shard(shard) => shard.region_sectors(),
+            Place::Alone | Place::Control(_) => self.pages.as_ref().map(Pages::region_sectors),
+        };
+        let Some(region_sectors) = region_sectors.filter(|_| round.is_marked()) else { return };
         let start = self.map.rows_of(strip).start;
         let places = match round.kind {
             Kind::Zero => RowSet::first(self.map.strip_rows()),
             Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub | Kind::Rebuild => touched,
         };
         for row in places.iter().map(|place| start + u64::from(place)) {
-            if let Place::Shard(shard) = &mut self.place {
-                shard.ask(row..row + 1, &mut round.regions);
-                continue;
-            }
-            let pages = self.pages.as_mut().expect("looked for above");
-            for region in pages.regions_of(&(row * ROW_SECTORS..(row + 1) * ROW_SECTORS)) {
-                if !round.regions.contains(&region) {
-                    pages.ask(region);
-                    round.regions.push(region);
+            for region in regions_of(region_sectors, &(row * ROW_SECTORS..(row + 1) * ROW_SECTORS)) {
+                if round.regions.contains(&region) {
+                    continue;
+                }
+                round.regions.push(region);
+                match &mut self.place {
+                    Place::Shard(shard) => shard.ask(region),
+                    Place::Alone | Place::Control(_) => {
+                        self.pages.iter_mut().for_each(|pages| pages.ask(region))
+                    }
                 }
             }
         }

@@ -487,12 +487,11 @@ impl Table {
 
     /// All slots that strips have can go on.
     pub fn run_all(&mut self) {
-        let count = u32::try_from(self.slots.len()).expect("a bounded table");
-        (0..count)
-            .filter(|slot| self.slot(*slot).is_open)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|slot| self.run(slot));
+        for slot in 0..u32::try_from(self.slots.len()).expect("a bounded table") {
+            if self.slot(slot).is_open {
+                self.run(slot);
+            }
+        }
     }
 
     /// The next slot that can go on.

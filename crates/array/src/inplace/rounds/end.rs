@@ -45,11 +45,7 @@ impl InPlace {
             let compared = u64::try_from(round.rows.len() - lost.count()).expect("at most 128 rows");
             self.scrub.end(self.map.strip_rows() - compared);
         }
-        for (_, mut row) in round.rows.drain() {
-            row.give_back(&mut self.stock);
-            self.table.pools.keep_row(row);
-        }
-        self.stock.unreserve(round.reserved);
+        self.give_rows_back(&mut round);
         self.end_marked_round(now, &round);
         let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
         for &(request, touched) in &round.jobs {
@@ -72,6 +68,15 @@ impl InPlace {
         if is_through {
             self.table.close_resting(number);
         }
+    }
+
+    /// Rows of a round that is through, and the frames that it reserved, are others'.
+    pub(in crate::inplace) fn give_rows_back(&mut self, round: &mut Round) {
+        for (_, mut row) in round.rows.drain() {
+            row.give_back(&mut self.stock);
+            self.table.pools.keep_row(row);
+        }
+        self.stock.unreserve(round.reserved);
     }
 
     /// A round begins that takes the dirty mark.

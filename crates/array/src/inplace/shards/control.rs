@@ -7,8 +7,8 @@
 //! nothing sweeps over strips and nothing is changed. Everything else is done here alone, by the engine as it is without shards, once
 //! all shards are in.
 
-use super::super::counters::Counters;
 use super::super::map::Strip;
+use super::super::pages::Pages;
 use super::super::places::Places;
 use super::super::table::{Cell, Job, Work};
 use super::super::{Effects, InPlace};
@@ -263,11 +263,10 @@ impl InPlace {
     }
 
     fn terms(&self) -> Terms {
-        let region_sectors = self.pages.as_ref().map(|pages| {
-            let sectors = pages.sectors_of(0);
-            if pages.regions_count() > 1 { sectors.end - sectors.start } else { u64::MAX }
-        });
-        Terms { members: self.members.clone(), region_sectors }
+        Terms {
+            members: self.members.clone(),
+            region_sectors: self.pages.as_ref().map(Pages::region_sectors),
+        }
     }
 
     fn grant_leases(&mut self) -> bool {
@@ -387,7 +386,7 @@ impl InPlace {
         if let Some(first) = cells.first() {
             let lba = self.lba_of_cell(first);
             let count = u64::try_from(cells.len()).expect("cells of a strip");
-            self.window.note_write(lba.0, count, self.requests.count());
+            self.window.note_write(lba.0, count, self.requests.load().in_flight);
         }
         let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
         for RowCell { row, piece, frame } in cells {
@@ -463,12 +462,6 @@ impl InPlace {
             control.add_reports(&mut report);
         }
         report
-    }
-
-    /// Counters of what was done, with those of other shards as they reported them.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.report().counters
     }
 
     /// Asserts what must hold between events.

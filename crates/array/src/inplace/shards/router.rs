@@ -47,6 +47,12 @@ impl Router {
         Router { spread, wholes: Slab::default() }
     }
 
+    /// Which shard has a block.
+    #[must_use]
+    pub fn spread(&self) -> &Spread {
+        &self.spread
+    }
+
     /// Sends a request on its way.
     ///
     /// # Panics

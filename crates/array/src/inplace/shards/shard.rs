@@ -20,9 +20,7 @@ use base::units::Lba;
 use block::condition::Condition;
 use block::device::Status;
 use block::md::Role;
-use block::md::reader::ROW_SECTORS;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Least time between two reports.
 const REPORT_EVERY: Nanos = Nanos::from_micros(100_000);
@@ -86,10 +84,10 @@ impl Shard {
         self.is_recalled || (!self.away.is_empty() && self.away.contains_key(&strip))
     }
 
-    /// Regions of rows of the array, or none without a bitmap.
-    fn regions_of(&self, rows: Range<u64>) -> Range<u64> {
-        let Some(sectors) = self.region_sectors else { return 0..0 };
-        rows.start * ROW_SECTORS / sectors..(rows.end * ROW_SECTORS).div_ceil(sectors)
+    /// Sectors of a region of the bitmap; `None` without one.
+    #[must_use]
+    pub fn region_sectors(&self) -> Option<u64> {
+        self.region_sectors
     }
 
     /// True when a round that changes these regions may write.
@@ -98,14 +96,9 @@ impl Shard {
         self.leases.is_held(Lease::Mark) && regions.iter().all(is_held)
     }
 
-    /// A round is going to change rows: it asks for the regions that it has not asked for.
-    pub fn ask(&mut self, rows: Range<u64>, regions: &mut Vec<u64>) {
-        for region in self.regions_of(rows) {
-            if !regions.contains(&region) {
-                self.leases.ask(Lease::Region(region), &mut self.messages);
-                regions.push(region);
-            }
-        }
+    /// A round is going to change rows of a region, until [`Shard::end_round`].
+    pub fn ask(&mut self, region: u64) {
+        self.leases.ask(Lease::Region(region), &mut self.messages);
     }
 
     /// A round begins that is going to write.
@@ -141,12 +134,6 @@ impl Shard {
     pub fn deadline(&self, report: &Report) -> Option<Instant> {
         let report = (self.told != *report).then_some(self.tell_at);
         [self.leases.deadline(), report].into_iter().flatten().min()
-    }
-
-    /// True when parts are with the control shard.
-    #[must_use]
-    pub fn has_parts_away(&self) -> bool {
-        !self.parts.is_empty()
     }
 
     /// Describes it in a few words.
@@ -236,7 +223,7 @@ impl InPlace {
     }
 
     fn hand_run(&mut self, strip: Strip, request: u32, (lba, index, count): (Lba, usize, usize)) {
-        let frames = self.requests.lend_frames(request, index, count);
+        let frames = self.requests.lend_frames(request, (index, count), Vec::new());
         self.stock.pool().disown(frames.len());
         self.shard_mut().hand(vec![request], strip, (Handed::Read { lba, frames }, Some(index)));
     }
@@ -357,11 +344,7 @@ impl InPlace {
         self.stock.part_with(handed.frames_count());
         let requests = round.jobs.iter().map(|(request, _)| *request).collect();
         self.end_marked_round(now, &round);
-        for (_, mut row) in round.rows.drain() {
-            row.give_back(&mut self.stock);
-            self.table.pools.keep_row(row);
-        }
-        self.stock.unreserve(round.reserved);
+        self.give_rows_back(&mut round);
         self.table.pools.keep_round(round);
         self.shard_mut().hand(requests, strip, (handed, None));
     }
@@ -382,7 +365,6 @@ impl InPlace {
     /// Gives leases back, confirms a recall, reports; true when something moved.
     pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
         let is_resting = self.table.is_empty() && self.direct.is_empty();
-        let report = self.report();
         let shard = self.shard_mut();
         let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
         if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
@@ -390,12 +372,20 @@ impl InPlace {
             shard.messages.push(ToControl::Recalled);
             moves = true;
         }
-        if now >= shard.tell_at && shard.told != report {
+        if now >= shard.tell_at {
+            self.tell_report(now);
+        }
+        moves
+    }
+
+    fn tell_report(&mut self, now: Instant) {
+        let report = self.report();
+        let shard = self.shard_mut();
+        if shard.told != report {
             shard.told = report;
             shard.tell_at = now + REPORT_EVERY;
             shard.messages.push(ToControl::Reported(Box::new(report)));
         }
-        moves
     }
 
     /// Tells the control shard of devices that do not answer, or lack room; and when there are none any more.
