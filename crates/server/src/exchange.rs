@@ -67,6 +67,26 @@ pub fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
     Ok((Exchange { asks, lines }, callers))
 }
 
+/// Exchanges of so many owners, which are the first of so many loops, and for each loop its ways to all owners but itself.
+pub(crate) type Mesh<A, R> = (Vec<Exchange<A, R>>, Vec<Vec<Option<Caller<A, R>>>>);
+
+/// See [`Mesh`].
+///
+/// # Errors
+/// When the system has no descriptors left.
+pub(crate) fn mesh<A, R>(owners: usize, loops: usize) -> io::Result<Mesh<A, R>> {
+    let mut exchanges = Vec::new();
+    let mut ways: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();
+    for owner in 0..owners {
+        let (own, callers) = exchange(loops)?;
+        exchanges.push(own);
+        for (number, caller) in callers.into_iter().enumerate() {
+            ways[number].push(Some(caller).filter(|_| number != owner));
+        }
+    }
+    Ok((exchanges, ways))
+}
+
 impl<A, R> Exchange<A, R> {
     /// Becomes readable when callers ask something of a thread that sleeps.
     pub fn bell(&self) -> io::Result<OwnedFd> {

@@ -20,6 +20,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+use crate::exchange::mesh;
 use crate::resp::front::{Backend, CacheFacts};
 use base::time::Instant;
 use cache::parts::{Part, Route};
@@ -79,16 +80,9 @@ pub(super) fn build<'c>(
 ) -> io::Result<Vec<Node<'c>>> {
     let count = owners.len();
     assert!((1..=loops).contains(&count), "{count} owners of {loops} loops");
-    let mut lines: Vec<Vec<Option<_>>> = (0..loops).map(|_| Vec::new()).collect();
-    let mut hubs = Vec::new();
-    for (me, shards) in owners.into_iter().enumerate() {
-        let (hub, callers) = Hub::new(me, shards, loops)?;
-        hubs.push(hub);
-        for (number, caller) in callers.into_iter().enumerate() {
-            lines[number].push(Some(caller).filter(|_| number != me));
-        }
-    }
-    let mut hubs = hubs.into_iter();
+    let (exchanges, lines) = mesh(count, loops)?;
+    let hub = |(me, (shards, exchange))| Hub::new(me, shards, exchange, loops);
+    let mut hubs = owners.into_iter().zip(exchanges).enumerate().map(hub);
     let mut operator = Some(operator);
     let node = |lines| Node {
         operator: operator.take(),

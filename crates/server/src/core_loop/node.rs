@@ -29,28 +29,31 @@ pub(super) struct Node<'v> {
     hub: Hub<'v>,
     /// Ways to the hubs of other loops, by their number; none to the own one.
     others: Vec<Option<Caller<Ask, Reply>>>,
-    spread: Spread,
     router: Router,
     has_left: bool,
     /// Empty, with capacity.
     routed: Vec<(To, Request)>,
     came: Vec<Reply>,
+    from_other: Vec<Reply>,
 }
 
 impl<'v> Node<'v> {
     pub(super) fn new(hub: Hub<'v>, others: Vec<Option<Caller<Ask, Reply>>>, spread: Spread) -> Node<'v> {
-        let router = Router::new(spread);
-        Node { hub, others, spread, router, has_left: false, routed: Vec::new(), came: Vec::new() }
+        Node {
+            hub,
+            others,
+            router: Router::new(spread),
+            has_left: false,
+            routed: Vec::new(),
+            came: Vec::new(),
+            from_other: Vec::new(),
+        }
     }
 
     /// Descriptors that wake the loop.
     pub(super) fn bells(&self) -> io::Result<Vec<OwnedFd>> {
         let others = self.others.iter().flatten().map(Caller::bell);
         [self.hub.bell()].into_iter().chain(others).collect()
-    }
-
-    fn way(&mut self, shard: usize) -> Option<&mut Caller<Ask, Reply>> {
-        self.others[shard].as_mut()
     }
 
     fn send(&mut self, now: Instant) {
@@ -60,12 +63,10 @@ impl<'v> Node<'v> {
                 To::Shard(shard) => shard,
                 To::Control => 0,
             };
-            if self.others[shard].is_none() {
-                self.hub.submit(now, request);
-                continue;
+            match &mut self.others[shard] {
+                Some(way) => way.ask(Ask::new(request, self.hub.frames())),
+                None => self.hub.submit(now, request),
             }
-            let ask = Ask::new(request, self.hub.frames());
-            self.way(shard).expect("looked at above").ask(ask);
         }
         self.routed = routed;
     }
@@ -92,10 +93,9 @@ impl Volume for Node<'_> {
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         let mut came = std::mem::take(&mut self.came);
         let is_busy = self.hub.turn(now, &mut came);
-        let mut from_others = Vec::new();
         for way in self.others.iter_mut().flatten() {
-            way.turn(&mut from_others);
-            came.append(&mut from_others);
+            way.turn(&mut self.from_other);
+            came.append(&mut self.from_other);
         }
         for reply in came.drain(..) {
             replies.extend(self.router.join(reply, &mut self.routed));
@@ -131,7 +131,7 @@ impl Backend for Node<'_> {
     }
 
     fn merge(&mut self, now: Instant, merge: Merge) {
-        match self.way(self.spread.shard_of(merge.lba)) {
+        match &mut self.others[self.router.spread().shard_of(merge.lba)] {
             Some(way) => way.ask(Ask::Merge(merge)),
             None => self.hub.merge(now, merge),
         }

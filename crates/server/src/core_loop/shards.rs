@@ -3,15 +3,15 @@
 //! Stopping: the first loop tells all others; each finishes with its clients and says to all that it asks nothing more; those that heard that
 //! of all others end, then the first flushes the volume.
 
-use super::bridge::{Ask, Hub, shares};
+use super::bridge::{Hub, shares};
 use super::cores::{Plan, serve_all};
 use super::node::Node;
 use super::{RunError, Server, Service};
 use crate::colleagues::Role;
 use crate::config::ServerConfig;
-use crate::exchange::{Caller, Exchange, exchange};
+use crate::exchange::mesh;
 use array::inplace::shards::spread::Spread;
-use array::request::{Controlled, Reply};
+use array::request::Controlled;
 use std::os::fd::OwnedFd;
 
 /// Shard of a volume, with the descriptors that become readable when it has something to do.
@@ -20,26 +20,6 @@ pub struct ServedShard<'v> {
     pub volume: &'v mut (dyn Controlled + Send),
     /// See [`Service::wake_fds`].
     pub wake_fds: Vec<OwnedFd>,
-}
-
-/// Lines of a loop: of its own hub, and to those of others.
-struct Lines {
-    exchange: Exchange<Ask, Reply>,
-    others: Vec<Option<Caller<Ask, Reply>>>,
-}
-
-fn lines_of(loops: usize) -> Result<Vec<Lines>, RunError> {
-    let mut exchanges = Vec::new();
-    let mut ways: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();
-    for me in 0..loops {
-        let (own, callers) = exchange(loops).map_err(RunError::Cores)?;
-        exchanges.push(own);
-        for (number, caller) in callers.into_iter().enumerate() {
-            ways[number].push(Some(caller).filter(|_| number != me));
-        }
-    }
-    let both = exchanges.into_iter().zip(ways);
-    Ok(both.map(|(exchange, others)| Lines { exchange, others }).collect())
 }
 
 /// Serves a volume whose shards are `first`, which also takes flushes and questions, and `others`, each with a thread of its own.
@@ -60,10 +40,11 @@ pub fn run_shards<'v>(
     let loops = 1 + others.len();
     assert!(loops == config.cores && loops == spread.shards(), "{loops} shards of {}", spread.shards());
     let (merges_max, share) = shares(first.client_frames_available(), loops).ok_or(RunError::NoFrames)?;
-    let mut lines = lines_of(loops)?.into_iter();
+    let (exchanges, ways) = mesh(loops, loops).map_err(RunError::Cores)?;
+    let mut lines = exchanges.into_iter().zip(ways);
     let mut plans = Vec::new();
-    let Lines { exchange, others: ways } = lines.next().expect("there is a first loop");
-    for (ServedShard { volume, mut wake_fds }, Lines { exchange, others }) in others.into_iter().zip(lines) {
+    let (exchange, ways) = lines.next().expect("there is a first loop");
+    for (ServedShard { volume, mut wake_fds }, (exchange, others)) in others.into_iter().zip(lines) {
         let to_first = others[0].as_ref().expect("the first loop is another");
         let (bell, waker) = (to_first.bell().map_err(RunError::Cores)?, to_first.waker());
         wake_fds.push(exchange.bell().map_err(RunError::Cores)?);

@@ -3,7 +3,7 @@
 //! While one loop excludes others, what the others ask stays here, in the order in which it came.
 
 use super::Shard;
-use crate::exchange::{Caller, Exchange, exchange};
+use crate::exchange::Exchange;
 use crate::slab::Slab;
 use base::time::Instant;
 use cache::request::{Reply, Request, RequestId, WallMillis};
@@ -50,18 +50,15 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Of shards of the loop with this number, and the ways of all loops to it.
-    ///
-    /// # Errors
-    /// When the system has no descriptors left.
+    /// Of shards of the loop with this number, of so many that ask.
     pub(super) fn new(
         me: usize,
         shards: Vec<Box<dyn Shard>>,
+        exchange: Exchange<Ask, Reply>,
         loops: usize,
-    ) -> io::Result<(Hub, Vec<Caller<Ask, Reply>>)> {
+    ) -> Hub {
         assert!(!shards.is_empty(), "an owner has a shard");
-        let (exchange, callers) = exchange(loops)?;
-        let hub = Hub {
+        Hub {
             me,
             shards,
             exchange,
@@ -73,8 +70,7 @@ impl Hub {
             asks_taken: Vec::new(),
             replies: Vec::new(),
             times: (Instant(0), WallMillis(0)),
-        };
-        Ok((hub, callers))
+        }
     }
 
     /// Descriptor that wakes the thread.
