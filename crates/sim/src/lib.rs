@@ -29,6 +29,7 @@ mod hiccups;
 pub mod inband;
 pub mod inplace;
 mod ledger;
+mod line;
 pub mod minimise;
 mod operator;
 mod oracle;

@@ -8,6 +8,7 @@
 //! Where there is one shard, requests and replies take no time, and nothing is drawn.
 
 use super::plan::Plan;
+use crate::line::Line;
 use ::cache::CacheVolume;
 use ::cache::parts::{Part, Parts, Route};
 use ::cache::request::{Cache, Reply, Request, WallMillis};
@@ -17,7 +18,6 @@ use base::random::Random;
 use base::time::{Instant, Nanos};
 use drive::Bell;
 use drive::slices::sliced;
-use std::collections::VecDeque;
 use zone::device::Geometry;
 
 /// Most shards of a plan.
@@ -35,14 +35,13 @@ pub(super) struct Answered {
 /// The way between the clients and a shard: what is on it, and when it arrives.
 #[derive(Default)]
 struct Way {
-    asks: VecDeque<(Instant, Request)>,
-    replies: VecDeque<(Instant, Answered)>,
+    asks: Line<Request>,
+    replies: Line<Answered>,
 }
 
 impl Way {
     fn next_event(&self) -> Option<Instant> {
-        let (ask, reply) = (self.asks.front().map(|ask| ask.0), self.replies.front().map(|reply| reply.0));
-        ask.into_iter().chain(reply).min()
+        self.asks.next().into_iter().chain(self.replies.next()).min()
     }
 }
 
@@ -58,17 +57,10 @@ pub(super) struct Shards {
     letter_ns: u64,
 }
 
-/// When something arrives that leaves now, behind what left before it.
-fn arrival<T>(random: &mut Random, letter_ns: u64, now: Instant, way: &VecDeque<(Instant, T)>) -> Instant {
+/// When something arrives that leaves now, but for what left before it.
+fn arrival(random: &mut Random, letter_ns: u64, now: Instant) -> Instant {
     let is_late = letter_ns > 0 && random.chance(1, 2);
-    let late = if is_late { random.below(letter_ns) } else { 0 };
-    way.back().map_or(now, |(last, _)| *last).max(now + Nanos(late))
-}
-
-/// What has arrived first.
-fn take_due<T>(way: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
-    way.front().filter(|(due, _)| *due <= now)?;
-    way.pop_front().map(|(_, came)| came)
+    now + Nanos(if is_late { random.below(letter_ns) } else { 0 })
 }
 
 impl Shards {
@@ -151,9 +143,8 @@ impl Shards {
         if shard == 0 {
             return self.volumes[0].submit(now, wall, request);
         }
-        let asks = &mut self.ways[shard].asks;
-        let due = arrival(&mut self.random, self.letter_ns, now, asks);
-        asks.push_back((due, request));
+        let due = arrival(&mut self.random, self.letter_ns, now);
+        self.ways[shard].asks.send(due, request);
     }
 
     /// In which order shards have their turn.
@@ -166,7 +157,7 @@ impl Shards {
     /// A turn of a shard; true when it goes on.
     pub fn turn(&mut self, shard: usize, (now, wall): (Instant, WallMillis), latest: u64) -> bool {
         let mut has_moved = false;
-        while let Some(request) = take_due(&mut self.ways[shard].asks, now) {
+        while let Some(request) = self.ways[shard].asks.take(now) {
             self.volumes[shard].submit(now, wall, request);
             has_moved = true;
         }
@@ -174,10 +165,9 @@ impl Shards {
         has_moved |= self.volumes[shard].turn(now, wall, &mut replies);
         let frozen = self.volumes[shard].is_frozen();
         for reply in replies {
-            let way = &mut self.ways[shard].replies;
             let letter_ns = if shard == 0 { 0 } else { self.letter_ns };
-            let due = arrival(&mut self.random, letter_ns, now, way);
-            way.push_back((due, Answered { reply, wall: latest, frozen }));
+            let due = arrival(&mut self.random, letter_ns, now);
+            self.ways[shard].replies.send(due, Answered { reply, wall: latest, frozen });
         }
         has_moved
     }
@@ -191,7 +181,7 @@ impl Shards {
     pub fn collect(&mut self, (now, wall): (Instant, WallMillis), answers: &mut Vec<Answered>) -> bool {
         let mut goes_on = false;
         for shard in 0..self.ways.len() {
-            while let Some(came) = take_due(&mut self.ways[shard].replies, now) {
+            while let Some(came) = self.ways[shard].replies.take(now) {
                 match self.parts.join(came.reply) {
                     Part::Whole(reply) => answers.push(Answered { reply, ..came }),
                     Part::GoesOn(sent) => {
@@ -202,6 +192,6 @@ impl Shards {
                 }
             }
         }
-        goes_on || self.ways.iter().any(|way| way.asks.front().is_some_and(|(due, _)| *due <= now))
+        goes_on || self.ways.iter().any(|way| way.asks.next().is_some_and(|due| due <= now))
     }
 }

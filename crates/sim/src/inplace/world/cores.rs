@@ -2,41 +2,18 @@
 //! message comes.
 
 use super::DiskHandle;
+use crate::line::Line;
 use array::inplace::shards::messages::{ToControl, ToShard};
 use array::inplace::shards::router::{Router, To};
 use array::inplace::shards::spread::Spread;
 use array::inplace::start::Tuning;
 use array::inplace::volume::{InPlaceVolume, Ways};
-use array::request::{Reply, Request, RequestOp, Volume};
+use array::request::{Outcome, Reply, Request, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use block::device::BlockDevice;
 use block::md::Role;
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-
-/// Messages of one direction between two, in order, each with the time of its arrival.
-struct Line<M>(VecDeque<(Instant, M)>);
-
-impl<M> Line<M> {
-    fn new() -> Line<M> {
-        Line(VecDeque::new())
-    }
-
-    fn send(&mut self, at: Instant, message: M) {
-        let at = self.0.back().map_or(at, |(last, _)| at.max(*last));
-        self.0.push_back((at, message));
-    }
-
-    fn take(&mut self, now: Instant) -> Option<M> {
-        self.next().filter(|at| *at <= now)?;
-        self.0.pop_front().map(|(_, message)| message)
-    }
-
-    fn next(&self) -> Option<Instant> {
-        self.0.front().map(|(at, _)| *at)
-    }
-}
 
 /// Shard with its lines.
 struct Shard {
@@ -82,8 +59,12 @@ impl Cores {
         };
         let ways = (1..=count).map(|port| disks.iter().map(|disk| way(disk, port)).collect()).collect();
         let volumes = self.control.divide(ways, tuning);
-        let shard =
-            |volume| Shard { volume, asked: Line::new(), to_shard: Line::new(), to_control: Line::new() };
+        let shard = |volume| Shard {
+            volume,
+            asked: Line::default(),
+            to_shard: Line::default(),
+            to_control: Line::default(),
+        };
         self.shards = volumes.into_iter().map(shard).collect();
         self.router =
             Some(Router::new(Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count)));
@@ -122,8 +103,8 @@ impl Cores {
         let on_their_way: usize = self
             .shards
             .iter()
-            .flat_map(|shard| &shard.asked.0)
-            .map(|(_, request)| match &request.op {
+            .flat_map(|shard| shard.asked.messages())
+            .map(|request| match &request.op {
                 RequestOp::Write { frames, .. } => frames.len(),
                 RequestOp::Read { blocks, .. } => usize::try_from(*blocks).expect("small"),
                 RequestOp::Trim { .. } | RequestOp::Flush => 0,
@@ -163,7 +144,7 @@ impl Cores {
         let router = self.router.as_mut().expect("shards have one");
         let mut routed = std::mem::take(&mut self.routed);
         if let Some(mut whole) = router.join(reply, &mut routed) {
-            if whole.outcome != array::request::Outcome::Done {
+            if whole.outcome != Outcome::Done {
                 self.control.frames().give_many(&mut whole.frames);
             }
             replies.push(whole);
