@@ -278,7 +278,7 @@ impl Engine for Shard {
                 closed = true;
             }
         }
-        if self.space().remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
+        if self.space().should_close_remainder() {
             self.appender().seal_filling(Stream::Gc, fx);
             self.route(fx);
             closed = true;

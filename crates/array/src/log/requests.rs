@@ -185,7 +185,7 @@ impl Shard {
     /// Returns the stream for the next block of a write, if it may be placed now.
     fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
         let ClientRequest { stream, force_unit_access, .. } = self.clients.requests.get(slot);
-        if self.space().remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
+        if self.space().remainder_takes_clients() && !force_unit_access && !self.checkpoints.is_draining() {
             return Some(Stream::Gc);
         }
         self.may_place(*stream).then_some(*stream)

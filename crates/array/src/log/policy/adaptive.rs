@@ -23,7 +23,7 @@ use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::policy::Space;
 use crate::log::policy::queues::STRIPES_IN_FLIGHT_LEAST;
 use crate::log::streams::OpenSegment;
-use crate::log::stripe::Stripes;
+use crate::log::stripe::{Origin, Stripes};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -204,11 +204,11 @@ impl Space<'_> {
         if !self.core.is_adaptive() || !has_choice {
             return self.core.config.stream_for(blocks);
         }
-        let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
+        let demanded = self.stream_in_demand();
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
         let has_spare =
             self.core.is_space_short() && self.stripes.stripes_with_room(self.core, Stream::Small) > 0;
-        let is_large = 3 * self.demand.blocks() >= 2 * stripe && !has_spare;
+        let is_large = demanded == Stream::Large && !has_spare;
         let (wanted, other) =
             if is_large { (Stream::Large, Stream::Small) } else { (Stream::Small, Stream::Large) };
         // Places that the other stream has left are used where a stripe would have to wait, until they are free for this one.
@@ -217,6 +217,12 @@ impl Space<'_> {
             && !self.stripes.takes_another(self.core, wanted)
             && self.stripes.has_idle_place(self.core, other);
         if is_left { other } else { wanted }
+    }
+
+    /// The stream whose stripes are as large as what is under way.
+    pub(in crate::log) fn stream_in_demand(&self) -> Stream {
+        let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
+        if 3 * self.demand.blocks() >= 2 * stripe { Stream::Large } else { Stream::Small }
     }
 
     /// True when one more segment of a stream may be open: as many as are affordable, of whichever chunks are in demand. The
@@ -256,6 +262,21 @@ impl Space<'_> {
             && self.collector.moves.is_empty()
             && !self.demand.is_idle()
             && self.stripes.stripes_with_room(self.core, Stream::Gc) > self.stripes.collector_stripes_sealed()
+    }
+
+    /// True when a client's block may join that stripe. Where little is under way clients wait for each write, and one that stands behind
+    /// what the victim's last reads have brought would wait for all of it: then nothing of the collector's may be ahead. Where much is,
+    /// they wait for space, and padding would take some.
+    pub(in crate::log) fn remainder_takes_clients(&self) -> bool {
+        let is_next = self.stripes.slots.in_use(Stream::Gc) == 1;
+        (is_next || self.stream_in_demand() == Stream::Large) && self.remainder_waits()
+    }
+
+    /// True when that stripe gains nothing by waiting: no client is about to join it, or one waits for it and few are to come.
+    pub(in crate::log) fn should_close_remainder(&self) -> bool {
+        let is_waited_for =
+            || self.stream_in_demand() == Stream::Small && self.stripes.remainder_has_client();
+        self.remainder_waits() && (self.stripes.client_stripes_in_flight() == 0 || is_waited_for())
     }
 
     /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
@@ -305,6 +326,13 @@ impl Stripes {
         let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
         let in_flight_max = if core.is_space_short() { 1 } else { worth.max(1) };
         self.client_stripes_in_flight() < in_flight_max as usize
+    }
+
+    /// True when a client's block has joined the filling stripe of the collector.
+    fn remainder_has_client(&self) -> bool {
+        let filling = self.streams[Stream::Gc.index()].filling;
+        let last = filling.and_then(|slot| self.slots.get(slot).blocks.last());
+        last.is_some_and(|block| matches!(block.origin, Origin::Request(_)))
     }
 
     /// Stripes of clients that are closed and not durable.
