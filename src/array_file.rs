@@ -67,6 +67,8 @@ pub enum PolicyChoice {
     Adaptive,
     /// Sizes of requests and a deadline decide, as in the ZapRAID paper.
     Fixed,
+    /// Lifetimes of blocks decide, as in the BIZA paper; with `--write-area 2` blocks that live shortest stay in windows.
+    Biza,
 }
 
 /// Policy by which garbage collection chooses victims.

@@ -958,9 +958,9 @@ fn parse_general(text: &str, data: &str, parity: &str) -> Result<LevelChoice, St
 
 fn parse_scheme(text: &str) -> Result<scheme::Scheme, String> {
     use scheme::Scheme;
-    let schemes = [Scheme::Adaptive, Scheme::ZapRaid, Scheme::ZoneWriteOnly];
+    let schemes = [Scheme::Adaptive, Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::BizaPolicy];
     let scheme = schemes.into_iter().find(|scheme| scheme.name() == text);
-    scheme.ok_or_else(|| format!("`{text}`: use adaptive, zapraid or zone-write-only"))
+    scheme.ok_or_else(|| format!("`{text}`: use adaptive, zapraid, zone-write-only or biza"))
 }
 
 fn parse_packing(text: &str) -> Result<Packing> {

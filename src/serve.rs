@@ -203,6 +203,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         policy: match policy {
             PolicyChoice::Adaptive => Policy::Adaptive,
             PolicyChoice::Fixed => Policy::Fixed,
+            PolicyChoice::Biza => Policy::Biza,
         },
         gc: match gc {
             GcChoice::Greedy => GcPolicy::Greedy,

@@ -7,7 +7,7 @@ pub use lifetime::{DamageCounts, LifetimeCounters};
 
 use crate::array_file::DriveKind;
 use crate::cli::Query;
-use crate::directory::{Directory, DriveTable};
+use crate::directory::{Directory, DriveTable, PolicyChoice};
 use crate::drive_watch::Trouble;
 use crate::exit::{self, Exit};
 use crate::export::WithExports;
@@ -65,6 +65,9 @@ pub struct StatusReport {
     /// State of an index that is only partly in memory; null when all of it is.
     #[serde(default)]
     pub index: Option<IndexReport>,
+    /// Policy that decides where writes go, as `array.toml` has it.
+    #[serde(default)]
+    pub policy: PolicyChoice,
     /// State of the write area; null where it is off.
     #[serde(default)]
     pub write_area: Option<WriteAreaReport>,
@@ -614,6 +617,7 @@ pub fn report(
         layout: LayoutReport::of(status),
         blocks: BlocksReport::of(counters),
         memory: status.memory.into(),
+        policy: directory.file.engine.policy,
         write_area: status.write_area.map(|area| {
             let (written, absorbed, moved) = counters.slots();
             WriteAreaReport {
@@ -688,6 +692,9 @@ fn print(report: &StatusReport) {
             "write area       {} of {} slots in {} zones, {} blocks written, {} absorbed, {} moved",
             area.live, area.slots, area.zones, area.written, area.absorbed, area.moved
         );
+    }
+    if report.policy == PolicyChoice::Biza && report.write_area.is_none() {
+        println!("write area       none: blocks are placed by lifetime, and none is absorbed");
     }
     if let Some(index) = &report.index {
         println!(

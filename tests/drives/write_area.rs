@@ -204,3 +204,37 @@ fn a_slot_that_nobody_knows_is_not_taken_for_an_empty_one() {
     Server::serve(&dir).stop();
     assert_clean(&dir);
 }
+
+/// The policy of `array.toml` may be another one each time an array is served.
+#[test]
+fn blocks_go_by_lifetimes_where_the_array_says_so() {
+    let scratch = Scratch::below(MEMORY, "lifetimes");
+    let dir = scratch.join("a");
+    Server::up(&dir, &UP).stop();
+    let file = dir.join("array.toml");
+    let adaptive = std::fs::read_to_string(&file).unwrap();
+    assert!(adaptive.contains("policy = \"adaptive\""), "{adaptive}");
+    std::fs::write(&file, adaptive.replace("policy = \"adaptive\"", "policy = \"biza\"")).unwrap();
+    let server = Server::serve_with(&dir, &["--write-area", "2"]);
+    let is_open = || write_area(&dir)["slots"].as_u64().is_some_and(|slots| slots > BLOCKS);
+    assert!(until(SOON, is_open), "the write area is open");
+    write(&server, 1);
+    write(&server, 3);
+    let area = write_area(&dir);
+    assert!(area["absorbed"].as_u64().unwrap() >= BLOCKS, "blocks are overwritten in their slots: {area}");
+    server.kill_9();
+    // Without an area blocks are placed by lifetime alone.
+    let server = Server::serve(&dir);
+    verify(&server, 3);
+    write(&server, 5);
+    let told = run_for(SOON, zoneweave().args(["status", text(&dir)])).stdout;
+    assert!(told.contains("placed by lifetime, and none is absorbed"), "{told}");
+    assert_eq!(status(&dir)["policy"], "biza");
+    server.kill_9();
+    std::fs::write(&file, adaptive).unwrap();
+    let server = Server::serve(&dir);
+    verify(&server, 5);
+    assert_eq!(status(&dir)["policy"], "adaptive");
+    server.stop();
+    assert_clean(&dir);
+}

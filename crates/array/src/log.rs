@@ -266,7 +266,7 @@ impl Engine for Shard {
 
     fn on_idle(&mut self, now: Instant, fx: &mut Effects) {
         self.clients.demand.expect_reaction(None);
-        if !self.core.is_adaptive() {
+        if self.core.goes_by_deadline() {
             return;
         }
         let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();

@@ -8,8 +8,7 @@ use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
 use array::engine::Engine;
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
-use array::log::policy::adaptive::{DriveTraits, Policy};
-use array::log::policy::victim::GcPolicy;
+use array::log::policy::adaptive::DriveTraits;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
@@ -194,10 +193,7 @@ impl<'a> Clients<'a> {
         format(&mut drives, &config, &members)?;
         // Drives in virtual time have been busy until some instant; mounting waits for them from there.
         let now = Instant(1_000_000_000);
-        let (policy, gc) = match options.scheme {
-            Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
-            _ => (Policy::Fixed, GcPolicy::Greedy),
-        };
+        let (policy, gc) = options.scheme.policies();
         let tuning = Tuning { policy, gc, ..Tuning::default() };
         let (shard, drives, _) = mount(drives.into_inner(), tuning, now)?;
         let frames = u64::from(options.queue_depth).saturating_mul(options.block_bytes / BLOCK_BYTES_U64);
@@ -423,5 +419,9 @@ fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
     let wanted = volume_blocks + volume_blocks * options.spare_percent / 100;
     let config = sizing::fit_zones(config, volume_blocks, |config| config.volume_blocks_max() >= wanted)?;
     let traits = DriveTraits { has_write_buffer: options.profile.has_write_buffer() };
-    Ok(if is_adaptive { config.adaptive(traits) } else { config })
+    Ok(match options.scheme {
+        Scheme::Adaptive => config.adaptive(traits),
+        Scheme::BizaPolicy => config.biza(0),
+        _ => config,
+    })
 }

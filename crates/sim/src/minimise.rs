@@ -26,6 +26,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.depth = 1,
     |plan| plan.hybrid = None,
     |plan| plan.adaptive = false,
+    |plan| plan.biza = false,
     |plan| plan.cost_benefit = false,
     |plan| plan.two_gc_streams = false,
     |plan| plan.tearing = Tearing::Prefix,

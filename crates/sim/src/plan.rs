@@ -159,6 +159,9 @@ pub struct Plan {
     /// The engine chooses chunks and closes stripes by what it observes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
+    /// The engine goes by lifetimes of blocks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub biza: bool,
     /// The engine is the baseline after RAIZN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raizn: Option<Baseline>,
@@ -218,7 +221,7 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
-                return plan.or_rebuild_by_load().or_areas().or_patient().or_fenced();
+                return plan.or_rebuild_by_load().or_areas().or_biza().or_patient().or_fenced();
             }
         }
     }
@@ -390,6 +393,7 @@ impl Plan {
             hybrid: None,
             raizn: None,
             adaptive: false,
+            biza: false,
             cost_benefit: false,
             two_gc_streams: false,
             checkpoint_blocks: 0,
@@ -486,7 +490,11 @@ impl Plan {
             stripe_tables_bytes_max: self.stripe_tables_bytes,
             gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             gc_streams: if self.two_gc_streams { GcStreams::Two } else { GcStreams::Auto },
-            policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },
+            policy: match (self.adaptive, self.biza) {
+                (true, _) => Policy::Adaptive,
+                (false, true) => Policy::Biza,
+                (false, false) => Policy::Fixed,
+            },
             checkpoints: match self.checkpoint_blocks {
                 0 => CheckpointEvery::Never,
                 blocks => CheckpointEvery::Blocks(blocks),

@@ -27,12 +27,14 @@
 
 mod drives;
 mod rules;
+mod spikes;
 
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 pub use drives::{ChannelStatus, DriveChannels};
 pub use rules::{Rule, RuleKind};
 use rules::{Rules, ZoneOpening};
+pub use spikes::Spikes;
 
 /// Zones of a drive that are told apart at a time: more than an array keeps open. Others get no group.
 const ZONES_MAX: usize = 32;

@@ -54,7 +54,8 @@ const QUEUE_PER_SLOT: usize = 2;
 /// An interval counts for so much of a distance.
 const PART_OF_NEWEST: u64 = 4;
 
-const LEVELS: usize = 3;
+/// Levels of a ghost.
+pub const LEVELS: usize = 3;
 const RECENT: usize = 0;
 const OFTEN_FIRST: usize = 1;
 const NEAR_FIRST: usize = OFTEN_FIRST + REWRITES_MAX as usize + 1;
@@ -137,6 +138,16 @@ impl Ghost {
             }
             Lifetimes::Queues => ([QUEUE_PER_SLOT * slots, 0, 0], 0),
         };
+        Ghost::with(lifetimes, held_max, near)
+    }
+
+    /// A ghost by levels that hold so many recent, often and near addresses; a distance is near below so many blocks.
+    #[must_use]
+    pub fn of_levels(held_max: [usize; LEVELS], near: u64) -> Ghost {
+        Ghost::with(Lifetimes::Levels, held_max, near)
+    }
+
+    fn with(lifetimes: Lifetimes, held_max: [usize; LEVELS], near: u64) -> Ghost {
         let count: usize = held_max.iter().sum();
         assert!(u32::try_from(count).is_ok_and(|count| count < NONE), "a u32 of addresses");
         let unused = Entry {
@@ -206,6 +217,12 @@ impl Ghost {
     pub fn forecast(&self, lba: Lba) -> Forecast {
         self.find(lba)
             .map_or(Forecast::UNKNOWN, |id| self.entries[id as usize].forecast(self.now, self.span()))
+    }
+
+    /// True for a block that is near, or written often: one that a level above the recent ones holds.
+    #[must_use]
+    pub fn is_hot(&self, lba: Lba) -> bool {
+        self.find(lba).is_some_and(|id| usize::from(self.entries[id as usize].list) != RECENT)
     }
 
     /// True for a distance within which a block is worth a slot.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   in    Space: segments and members, open stripes, demand of clients, the collector's progress
-//!   out   stream of a write, and when a stripe closes           adaptive.rs
+//!   out   stream of a write, and when a stripe closes           adaptive.rs, biza.rs
 //!         victim of the collector                               victim.rs, skew.rs
 //!         pace of the collector and of clients                  headroom.rs
 //!         stripes in flight, chunks in a command                queues.rs
@@ -13,6 +13,7 @@
 //! Nothing here changes anything: the processes ask, and act.
 
 pub mod adaptive;
+pub mod biza;
 pub mod decision;
 pub mod exhausted;
 pub mod headroom;

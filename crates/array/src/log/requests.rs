@@ -194,7 +194,11 @@ impl Shard {
     fn start_write(&mut self, slot: u32) {
         let blocks = self.clients.requests.get(slot).blocks();
         self.clients.demand.begin(blocks);
-        let stream = self.space().stream_of_write(blocks);
+        let Work::Write { range, .. } = &self.clients.requests.get(slot).work else {
+            unreachable!("a write")
+        };
+        let are_hot = self.clients.demand.note_lifetimes(range.clone());
+        let stream = self.space().stream_of_write(blocks, are_hot);
         if self.core.decisions.are_wanted() {
             let stripe_blocks = self.stripes.streams[stream.index()].stripe_data_blocks;
             self.appender().note(Decision::Chunks { stream, stripe_blocks });

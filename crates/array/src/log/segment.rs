@@ -664,6 +664,11 @@ impl SegmentTable {
         }
     }
 
+    /// Channels are told as BIZA publishes it, too.
+    pub fn watch_spikes(&mut self) {
+        self.channels.watch_spikes();
+    }
+
     /// What is believed of the channel groups of each drive.
     #[must_use]
     pub fn channels(&self) -> &DriveChannels {
@@ -677,7 +682,7 @@ impl SegmentTable {
     pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
         let segment = self.segments[slot as usize].as_ref().expect("segment slot in use");
         assert!(segment.is_opening(), "only new segments get headers");
-        self.channels.open(&segment.zones);
+        self.channels.open(&segment.zones, segment.stream.is_collectors());
         assert!(!self.opening.contains(&slot), "headers are written once");
         self.opening.push_back(slot);
         self.opening.len() == 1

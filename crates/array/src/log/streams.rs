@@ -27,6 +27,9 @@ use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
 use zone::stripe::Layout;
 
+/// Rank of segments that are avoided, behind all others.
+const RANK_AVOIDED: u32 = 1 << 16;
+
 /// A segment that is open for a stream, or the place of one.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenSegment {
@@ -151,7 +154,7 @@ impl Appender<'_> {
     pub(super) fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
         let writer = &self.stripes.streams[stream.index()];
         let count = writer.open.len();
-        let waits = self.core.is_adaptive() && stream.is_clients();
+        let waits = !self.core.goes_by_deadline() && stream.is_clients();
         // Asked for each stripe, and needed where none is idle.
         let worth = LazyCell::new(|| waits.then(|| self.space().stripes_in_flight_worth(stream)));
         let mut best: Option<(u32, usize)> = None;
@@ -166,6 +169,9 @@ impl Appender<'_> {
                 WriteMode::Write if worth.is_some_and(|worth| pending >= worth) => continue,
                 WriteMode::Write => pending + 1,
             };
+            let is_avoided = stream.is_clients()
+                && writer.open[index].segment.is_some_and(|slot| self.space().biza_avoids(slot));
+            let rank = if is_avoided { rank + RANK_AVOIDED } else { rank };
             if best.is_none_or(|(least, _)| rank < least) {
                 best = Some((rank, index));
             }
@@ -231,10 +237,10 @@ impl Stripes {
         places.map(room).sum()
     }
 
-    /// Asserts that stripes wait for a segment with little to do, under the adaptive policy.
+    /// Asserts that stripes wait for a segment with little to do, but where a deadline closes stripes.
     pub(super) fn check_open_segments(&self, core: &Core) {
         let places = Stream::CLIENTS.into_iter().flat_map(|stream| &self.streams[stream.index()].open);
-        let writes = places.filter(|place| place.mode == WriteMode::Write && core.is_adaptive());
+        let writes = places.filter(|place| place.mode == WriteMode::Write && !core.goes_by_deadline());
         for segment in writes.filter_map(|place| place.segment).map(|slot| core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
             let most = STRIPES_IN_FLIGHT_MOST;

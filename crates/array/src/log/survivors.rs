@@ -82,7 +82,8 @@ impl Stripes {
 
     fn separating_pays(&self, core: &Core) -> bool {
         let segments = core.segments.iter().map(|(_, segment)| segment);
-        core.is_adaptive() && core.config.has_use_for_cold_segment() && self.skew.is_strong(segments)
+        core.is_biza()
+            || core.is_adaptive() && core.config.has_use_for_cold_segment() && self.skew.is_strong(segments)
     }
 
     /// The collector goes on with one segment: the cold one is filled up before another is opened.

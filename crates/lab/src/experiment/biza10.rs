@@ -38,6 +38,8 @@ pub(super) const QUEUE_DEPTH: u32 = 32;
 const CHUNK_KIB_MAX: u32 = 16;
 /// Open segments of these schemes: a zone of each channel of each drive is written at least.
 const OPEN_SEGMENTS: u32 = 4;
+/// Zones of each drive for the write area of `biza`, as published.
+const BIZA_AREA_ZONES: u32 = 2;
 /// Written in all beside the size of the volume.
 const VOLUME_TIMES: u64 = 3;
 /// All open zones of one drive, writes of 128 KiB: what a drive can take.
@@ -49,7 +51,7 @@ const PART_OF_DRIVES: f64 = 0.95;
 const TIMES_THROUGHPUT: f64 = 1.03;
 
 /// Rows. `adaptive` has no write area here: it opens as many segments as drives can have open.
-const ROWS: [Scheme; 11] = [
+const ROWS: [Scheme; 12] = [
     Scheme::Biza,
     Scheme::Adaptive,
     Scheme::ZapRaid,
@@ -61,6 +63,7 @@ const ROWS: [Scheme; 11] = [
     Scheme::Stack(Stack::MdDmZapMerged),
     Scheme::Stack(Stack::MdDmZapVolatile),
     Scheme::Stack(Stack::MdConventional),
+    Scheme::BizaPolicy,
 ];
 /// Rows that the paper has, the number that says how many times as fast BIZA is, and that many times.
 const STACKS: [(usize, &str, f64); 3] = [
@@ -75,6 +78,7 @@ fn cell(row: usize, workload: &'static str, size_kib: u32) -> Cell {
         workload: Some(workload),
         queue_depth: Some(QUEUE_DEPTH),
         small_segments: OPEN_SEGMENTS,
+        write_area_zones: (scheme == Scheme::BizaPolicy).then_some(BIZA_AREA_ZONES),
         ..Setting::paper(size_kib, size_kib.min(CHUNK_KIB_MAX))
     };
     Cell { scheme, setting }

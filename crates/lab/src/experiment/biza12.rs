@@ -44,7 +44,7 @@ const WORKLOADS: [(&str, Option<Reuse>); 4] = [
     ("reuse-9.8-in-56m", Some(Reuse { within_blocks: 56 << 8, per_mille: 98 })),
     ("reuse-17-in-14m", Some(Reuse { within_blocks: 14 << 8, per_mille: 170 })),
 ];
-const ROWS: [(Scheme, u32); 7] = [
+const ROWS: [(Scheme, u32); 8] = [
     (Scheme::Biza, 0),
     (Scheme::Adaptive, AREA_ZONES),
     (Scheme::ZoneWriteOnly, AREA_ZONES),
@@ -52,6 +52,7 @@ const ROWS: [(Scheme, u32); 7] = [
     (Scheme::Stack(Stack::MdDmZap), 0),
     (Scheme::Stack(Stack::MdDmZapVolatile), 0),
     (Scheme::Stack(Stack::MdConventional), 0),
+    (Scheme::BizaPolicy, BIZA_AREA_ZONES),
 ];
 /// Places of rows that are compared.
 const BIZA: usize = 0;
@@ -60,6 +61,8 @@ const MD: usize = 4;
 const MD_VOLATILE: usize = 5;
 /// Zones of each drive for our write area, or as many as the array can afford.
 const AREA_ZONES: u32 = 8;
+/// And where it is as published.
+const BIZA_AREA_ZONES: u32 = 2;
 const QUEUE_DEPTH: u32 = 64;
 /// Requests before those that are measured, and these.
 const WARM_UP: u64 = 40_000;

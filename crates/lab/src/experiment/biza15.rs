@@ -56,6 +56,8 @@ const ZONE_BLOCKS: u32 = 1_408;
 const CHUNK_KIB_MAX: u32 = 16;
 /// Zones of each drive for our write area, or as many as the array can afford.
 const AREA_ZONES: u32 = 8;
+/// And where it is as published.
+const BIZA_AREA_ZONES: u32 = 2;
 /// Written at random before the measurement, in volumes; the last part of it says what the array takes. Where nothing is collected less
 /// is enough.
 const WARM_UP_VOLUMES: u64 = 1;
@@ -70,7 +72,7 @@ const PART_OF_THROUGHPUT: f64 = 0.98;
 type Row = (Scheme, Option<bool>, Option<u32>);
 
 /// Rows, by name.
-const ROWS: [(&str, Row); 9] = [
+const ROWS: [(&str, Row); 10] = [
     ("biza-published", (Scheme::Biza, Some(true), None)),
     ("biza-published, no avoidance", (Scheme::Biza, Some(false), None)),
     ("adaptive", (Scheme::Adaptive, None, Some(0))),
@@ -80,6 +82,7 @@ const ROWS: [(&str, Row); 9] = [
     ("mdraid+dmzap", (Scheme::Stack(Stack::MdDmZap), None, None)),
     ("mdraid+dmzap, 56 MiB volatile", (Scheme::Stack(Stack::MdDmZapVolatile), None, None)),
     ("mdraid+conventional", (Scheme::Stack(Stack::MdConventional), None, None)),
+    ("biza", (Scheme::BizaPolicy, None, Some(BIZA_AREA_ZONES))),
 ];
 const BIZA: usize = 0;
 const BLIND: usize = 1;
@@ -260,7 +263,7 @@ fn rig_of(cell: &Cell, requests: &Requests) -> Result<Box<dyn Counting>> {
         Scheme::Biza => Box::new(BizaRig::with(&plan, true, cell.setting.avoids_channels != Some(false))?),
         // Where all blocks are alike, the fewest live ones are the best victim by either policy.
         Scheme::Stack(_) => Box::new(StackRig::new(&plan, VictimPolicy::Greedy)?),
-        Scheme::Adaptive | Scheme::ZapRaid => Box::new(Rig::new(plan)?),
+        Scheme::Adaptive | Scheme::ZapRaid | Scheme::BizaPolicy => Box::new(Rig::new(plan)?),
         other => bail!("{} is no row of this experiment", other.name()),
     })
 }

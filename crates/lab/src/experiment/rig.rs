@@ -16,9 +16,8 @@ use array::engine::Engine;
 use array::log::area::NoWriteArea;
 use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::lifetime::Lifetimes;
-use array::log::policy::adaptive::{DriveTraits, Policy};
+use array::log::policy::adaptive::DriveTraits;
 use array::log::policy::decision::{Decision, Seen};
-use array::log::policy::victim::GcPolicy;
 use array::log::status::Health;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
@@ -221,10 +220,13 @@ impl Plan {
             holds && u64::from(config.segments()) >= segments
         };
         let config = sizing::fit_zones(config, self.volume_blocks, is_enough)?;
-        if self.scheme == Scheme::Adaptive {
-            return Ok(config.adaptive(DriveTraits { has_write_buffer: self.profile.has_write_buffer() }));
-        }
-        Ok(config)
+        Ok(match self.scheme {
+            Scheme::Adaptive => {
+                config.adaptive(DriveTraits { has_write_buffer: self.profile.has_write_buffer() })
+            }
+            Scheme::BizaPolicy => config.biza(self.write_area_zones),
+            _ => config,
+        })
     }
 
     /// The array whose clients have filled a volume of so many blocks at least: whole segments. Checkpoints are written.
@@ -252,10 +254,7 @@ impl Plan {
     }
 
     fn tuning(&self) -> Tuning {
-        let (policy, gc) = match self.scheme {
-            Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
-            _ => (Policy::Fixed, GcPolicy::Greedy),
-        };
+        let (policy, gc) = self.scheme.policies();
         Tuning {
             policy,
             gc,

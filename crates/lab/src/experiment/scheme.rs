@@ -1,6 +1,8 @@
 //! Schemes: how stripes are placed in zones.
 
 use array::log::config::AppendUse;
+use array::log::policy::adaptive::Policy;
+use array::log::policy::victim::GcPolicy;
 use serde::{Serialize, Serializer};
 
 /// Stripes of a group unless an experiment varies them (ZapRAID section 5.2).
@@ -19,6 +21,8 @@ pub enum Scheme {
     Area,
     /// Our own: chunks, segments and modes are the engine's choice, whatever the setting says.
     Adaptive,
+    /// BIZA's policy on our mechanisms (ADR 68): blocks by lifetime, and a write area.
+    BizaPolicy,
     /// Parities updated in place, in md's format: the engine of ordinary drives.
     InPlace(InPlace),
     /// BIZA as published, which persists nothing: `crates/lab/src/biza.rs`.
@@ -101,6 +105,7 @@ impl Scheme {
             Scheme::InPlace(InPlace::MdWindow) => "md-window",
             Scheme::InPlace(InPlace::NoTwoPhase) => "no-two-phase",
             Scheme::InPlace(InPlace::NoCache) => "no-cache",
+            Scheme::BizaPolicy => "biza",
             Scheme::Biza => "biza-published",
             Scheme::Zraid => "zraid",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
@@ -121,6 +126,16 @@ impl Scheme {
         matches!(self, Scheme::Adaptive | Scheme::InPlace(InPlace::Adaptive))
     }
 
+    /// The policy of the log engine, and that by which victims are chosen.
+    #[must_use]
+    pub fn policies(self) -> (Policy, GcPolicy) {
+        match self {
+            Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
+            Scheme::BizaPolicy => (Policy::Biza, GcPolicy::Greedy),
+            _ => (Policy::Fixed, GcPolicy::Greedy),
+        }
+    }
+
     /// Returns which of several open segments are written with Zone Append.
     #[must_use]
     pub fn append_use(self) -> AppendUse {
@@ -130,6 +145,7 @@ impl Scheme {
             | Scheme::Raizn(_)
             | Scheme::Stack(_)
             | Scheme::Adaptive
+            | Scheme::BizaPolicy
             | Scheme::Biza
             | Scheme::Zraid
             | Scheme::InPlace(_) => AppendUse::OneSmall,
@@ -148,6 +164,7 @@ impl Scheme {
             | Scheme::Raizn(_)
             | Scheme::Stack(_)
             | Scheme::Adaptive
+            | Scheme::BizaPolicy
             | Scheme::Biza
             | Scheme::Zraid
             | Scheme::InPlace(_) => 1,

@@ -10,6 +10,9 @@ use zone::device::{Areas, Geometry};
 /// Seeds from here on draw random write areas, and no baseline; those below draw what they always did.
 pub const AREA_SEEDS: u64 = 1 << 40;
 
+/// Of those, seeds from here on draw BIZA's policy, too.
+const BIZA_SEEDS: u64 = AREA_SEEDS + (1 << 34);
+
 /// Random write areas of drives. The array writes clients' segments in them where it can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,6 +163,15 @@ impl Plan {
         let volatile_cache = self.volatile_cache && random.chance(1, 6);
         let plan = Plan { areas: Some(areas), zone_capacity_blocks, volatile_cache, ..self.clone() };
         if plan.config().is_some() { plan } else { self }
+    }
+
+    /// The plan, or one whose engine goes by lifetimes of blocks.
+    pub(super) fn or_biza(self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6269_7a61);
+        if self.seed < BIZA_SEEDS || !random.chance(1, 4) {
+            return self;
+        }
+        Plan { biza: true, adaptive: false, ..self }
     }
 
     /// Areas of a member's drive.

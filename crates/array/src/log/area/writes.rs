@@ -30,7 +30,7 @@ impl WriteArea {
     /// commands besides.
     fn may_choose(&self, core: &Core, blocks_under_way: u64) -> bool {
         let commands = blocks_under_way * u64::from(self.places.copies);
-        core.tuning.slots_at_any_depth || commands <= u64::from(self.places.members)
+        core.tuning.slots_at_any_depth || core.is_biza() || commands <= u64::from(self.places.members)
     }
 
     /// A small write comes, of so many blocks under way. True when it goes to a slot now: over an older version of its block, or to a free

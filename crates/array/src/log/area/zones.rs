@@ -38,12 +38,16 @@ impl ArrayConfig {
         if self.no_write_area(wanted, tuning).is_none() { wanted } else { 0 }
     }
 
+    /// True when drives and volume leave room for a write area of so many zones of each drive.
+    pub(in crate::log) fn affords_area(&self, zones: u32) -> bool {
+        let has_room = || self.affords(zones, zones + ACTIVE_ZONES_SPARE);
+        zones == 0 || zones <= self.area_segments_max() && has_room()
+    }
+
     /// Why the write area cannot have so many zones of each drive.
     #[must_use]
     pub fn no_write_area(&self, zones: u32, tuning: &Tuning) -> Option<NoWriteArea> {
-        let fits = |zones: &u32| {
-            *zones <= self.area_segments_max() && self.affords(*zones, *zones + ACTIVE_ZONES_SPARE)
-        };
+        let fits = |zones: &u32| self.affords_area(*zones);
         if self.code().is_mirrored() || self.code().tolerance() == 0 {
             Some(NoWriteArea::Level)
         } else if self.slot_places().is_none() {

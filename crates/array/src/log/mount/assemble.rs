@@ -17,7 +17,7 @@ use crate::log::mount::write_area::FoundSlot;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
-use crate::log::policy::adaptive::Demand;
+use crate::log::policy::adaptive::{Demand, Policy};
 use crate::log::policy::decision::Decisions;
 use crate::log::policy::skew::Skew;
 use crate::log::reader::Reader;
@@ -125,8 +125,17 @@ pub fn run(
     count_live(&mut shard.core);
     shard.core.index.off_load(limit);
     shard.reader.give_up_tables(&mut shard.core);
-    shard.set_rebuild_rate(tuning.rebuild_rate);
+    apply_tuning(&mut shard);
     Ok(shard)
+}
+
+/// Rebuilds have the rate that is asked for, and a policy that goes by lifetimes and spikes begins to watch them.
+fn apply_tuning(shard: &mut Shard) {
+    shard.set_rebuild_rate(shard.core.tuning.rebuild_rate);
+    if shard.core.tuning.policy == Policy::Biza {
+        shard.clients.demand.watch_lifetimes(shard.core.config.volume_blocks);
+        shard.core.segments.watch_spikes();
+    }
 }
 
 /// Nobody has asked for anything yet, and no more blocks than this will be in flight.

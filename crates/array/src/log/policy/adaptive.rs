@@ -20,6 +20,7 @@
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::lifetime::Ghost;
 use crate::log::policy::Space;
 use crate::log::policy::queues::STRIPES_IN_FLIGHT_LEAST;
 use crate::log::streams::OpenSegment;
@@ -58,6 +59,8 @@ pub enum Policy {
     Adaptive,
     /// Sizes of requests and the deadline of stripes, as ZapRAID has it.
     Fixed,
+    /// Lifetimes of blocks, as BIZA has it (`biza.rs`).
+    Biza,
 }
 
 /// Load that the engine observes from its clients.
@@ -73,6 +76,8 @@ pub struct Demand {
     reaction_until: Option<Instant>,
     /// No write was under way when nothing more happened.
     is_idle: bool,
+    /// Blocks that were written lately, where the policy goes by those.
+    pub(in crate::log) lifetimes: Option<Box<Ghost>>,
 }
 
 impl Demand {
@@ -165,6 +170,11 @@ impl ArrayConfig {
         self.group_stripes == 1 && self.open.small > 0 && self.open.large > 0
     }
 
+    /// True when enough segments hold no data for as many as are open for clients.
+    pub(in crate::log) fn has_spare_for_open(&self) -> bool {
+        (self.open.small + self.open.large) * SPARE_PER_OPEN_SEGMENT <= self.segments_without_data()
+    }
+
     /// The same array with chunks, modes and open segments chosen for its drives.
     #[must_use]
     pub fn adaptive(&self, traits: DriveTraits) -> ArrayConfig {
@@ -181,10 +191,7 @@ impl ArrayConfig {
         if !traits.has_write_buffer {
             return one;
         }
-        let affordable = |config: &ArrayConfig| {
-            let open = config.open.small + config.open.large;
-            config.validate().is_ok() && open * SPARE_PER_OPEN_SEGMENT <= config.segments_without_data()
-        };
+        let affordable = |config: &ArrayConfig| config.validate().is_ok() && config.has_spare_for_open();
         let more_large =
             (SMALL_SEGMENTS_MAX + 1..=LARGE_SEGMENTS_MAX).map(|large| (SMALL_SEGMENTS_MAX, large));
         let counts = (1..=SMALL_SEGMENTS_MAX).rev();
@@ -197,10 +204,13 @@ impl ArrayConfig {
 }
 
 impl Space<'_> {
-    /// Returns the stream for a write of so many blocks that is being admitted.
-    pub(in crate::log) fn stream_of_write(&self, blocks: u64) -> Stream {
+    /// Returns the stream for a write of so many blocks that is being admitted; most of them live short, or that is not known.
+    pub(in crate::log) fn stream_of_write(&self, blocks: u64, are_hot: bool) -> Stream {
         let has_choice =
             Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty());
+        if self.core.is_biza() && has_choice {
+            return self.biza_stream(are_hot);
+        }
         if !self.core.is_adaptive() || !has_choice {
             return self.core.config.stream_for(blocks);
         }
@@ -242,7 +252,7 @@ impl Space<'_> {
     pub(in crate::log) fn awaits_reaction(&self) -> bool {
         let is_filling = |stream: Stream| self.stripes.streams[stream.index()].filling.is_some();
         let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.core.is_space_short();
-        waits && self.core.is_adaptive()
+        waits && !self.core.goes_by_deadline()
     }
 
     /// True when the filling stripe of a stream would wait although a segment has nothing to do.
@@ -350,7 +360,7 @@ impl Stripes {
         let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
         let has_slot = self.slots.in_use(Stream::Small) < self.slots.count(Stream::Small);
-        core.is_adaptive()
+        !core.goes_by_deadline()
             && stripe.stream == Stream::Large
             && stripe.blocks.len() <= small as usize
             && small < large
@@ -362,6 +372,12 @@ impl Stripes {
 impl Core {
     pub(in crate::log) fn is_adaptive(&self) -> bool {
         self.tuning.policy == Policy::Adaptive
+    }
+
+    /// True when a deadline closes stripes, and nothing else does; other policies close them when waiting would only cost time, and
+    /// share out what waits among segments.
+    pub(in crate::log) fn goes_by_deadline(&self) -> bool {
+        self.tuning.policy == Policy::Fixed
     }
 
     /// True when what is written must soon be collected.

@@ -74,6 +74,9 @@ impl Space<'_> {
 
     /// True when a victim should be found because space is short.
     pub(in crate::log) fn must_collect(&self) -> bool {
+        if self.core.is_biza() {
+            return self.biza_must_collect();
+        }
         let free = self.core.segments.free_segments();
         let is_early = !self.core.is_adaptive() || self.demand.is_idle();
         free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
@@ -86,6 +89,9 @@ impl Space<'_> {
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
         let is_idle = self.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
+        if self.core.is_biza() && is_for_space {
+            return self.biza_loads();
+        }
         let is_paced = self.core.is_adaptive() && is_for_space && !is_idle;
         if !is_paced || is_urgent {
             let short = GC_START_SEGMENTS.saturating_sub(free);

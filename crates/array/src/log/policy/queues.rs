@@ -32,7 +32,7 @@ impl Space<'_> {
     /// at the drives.
     pub(in crate::log) fn joined_blocks_max(&self) -> u32 {
         let has_area = self.core.tuning.write_area_zones > 0;
-        if self.core.is_adaptive() || has_area { self.core.config.joined_blocks_max() } else { 0 }
+        if !self.core.goes_by_deadline() || has_area { self.core.config.joined_blocks_max() } else { 0 }
     }
 }
 

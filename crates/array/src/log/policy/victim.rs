@@ -87,7 +87,8 @@ impl Space<'_> {
         let most = gain(emptiest);
         let is_greedy =
             || !self.stripes.skew.is_skewed(self.core.segments.iter().map(|(_, segment)| segment));
-        if most == 0 || self.core.tuning.gc == GcPolicy::Greedy || is_greedy() {
+        let goes_by_live_data = self.core.tuning.gc == GcPolicy::Greedy || self.core.is_biza();
+        if most == 0 || goes_by_live_data || is_greedy() {
             return (most > 0).then_some(slot);
         }
         let all = emptiest.layout.segment_data_blocks();
