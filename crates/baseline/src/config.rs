@@ -89,6 +89,17 @@ pub enum ConfigError {
     Transfer(u32),
     /// No stripes in flight.
     StripesInFlight,
+    /// Drives without write areas, or with some that they do not commit when told to. ZRAID alone needs them.
+    Areas,
+    /// Chunks that write pointers do not pass in two steps.
+    Granule {
+        /// Blocks of a chunk.
+        chunk: u32,
+        /// Blocks of a step.
+        granule: u32,
+    },
+    /// Windows of so many blocks, of which half is below a chunk.
+    Window(u32),
 }
 
 impl fmt::Display for ConfigError {
@@ -121,6 +132,16 @@ impl fmt::Display for ConfigError {
                 write!(f, "transfers of {blocks} blocks are below a chunk: use smaller chunks")
             }
             ConfigError::StripesInFlight => write!(f, "at least one stripe must be in flight"),
+            ConfigError::Areas => {
+                write!(f, "ZRAID needs drives that commit their write areas when told to: use another scheme")
+            }
+            ConfigError::Granule { chunk, granule } => write!(
+                f,
+                "write pointers that move by {granule} blocks do not pass chunks of {chunk} in two steps: use larger ones"
+            ),
+            ConfigError::Window(blocks) => {
+                write!(f, "half a window of {blocks} blocks is below a chunk: use smaller chunks")
+            }
         }
     }
 }

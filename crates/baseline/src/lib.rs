@@ -33,6 +33,7 @@ mod route;
 mod token;
 pub mod volume;
 mod write;
+pub mod zraid;
 
 pub use mount::{MountError, format, mount};
 pub use rebuild::{RebuildError, replace_member};

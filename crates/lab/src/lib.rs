@@ -33,4 +33,3 @@ mod sizing;
 pub mod trace;
 pub mod wall;
 pub mod workload;
-mod zraid;

@@ -12,13 +12,12 @@ use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::precise::{precise, precise_u64};
 use crate::workload::Measured;
-use crate::zraid::config::ZraidConfig;
-use crate::zraid::{Zraid, ZraidVolume};
 use anyhow::{Context, Result, bail};
 use array::driven::Driven;
 use base::time::Instant;
 use baseline::config::{Header, LOG_ZONES, RaiznConfig, Tuning};
 use baseline::volume::RaiznVolume;
+use baseline::zraid::{self, Zraid, ZraidVolume};
 use std::collections::BTreeMap;
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
@@ -140,7 +139,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
             Ok(values(&measured, counters.user_blocks, counters.drive_blocks(), counters.drive_blocks()))
         }
         Scheme::Zraid => {
-            let mut rig = zraid(&plan, &load)?;
+            let mut rig = zraid_rig(&plan, &load)?;
             let zone_blocks = rig.volume().engine.zone_blocks();
             let measured = run(&mut rig, &load, zone_blocks)?;
             let counters = rig.volume().engine.counters();
@@ -175,12 +174,7 @@ fn geometry(plan: &Plan, load: &Load, log_zones: u32, has_areas: bool) -> Result
 
 fn raizn(plan: &Plan, load: &Load) -> Result<VolumeRig<RaiznVolume>> {
     let geometry = geometry(plan, load, LOG_ZONES, false)?;
-    let config = RaiznConfig {
-        array: *b"virtual array 02",
-        members: plan.drives,
-        chunk_blocks: plan.chunk_blocks,
-        geometry,
-    };
+    let config = config(plan, geometry);
     let tuning = Tuning::usual(&config, Header::Block);
     config.validate(&tuning)?;
     let mut drives = drives(plan, geometry)?;
@@ -189,10 +183,15 @@ fn raizn(plan: &Plan, load: &Load) -> Result<VolumeRig<RaiznVolume>> {
     Ok(VolumeRig::over(RaiznVolume::new(engine, drives)))
 }
 
-fn zraid(plan: &Plan, load: &Load) -> Result<VolumeRig<ZraidVolume>> {
-    let geometry = geometry(plan, load, crate::zraid::config::LOG_ZONES, true)?;
-    let config = ZraidConfig { members: plan.drives, chunk_blocks: plan.chunk_blocks, geometry };
-    Ok(VolumeRig::over(ZraidVolume::new(Zraid::new(config)?, drives(plan, geometry)?)))
+fn zraid_rig(plan: &Plan, load: &Load) -> Result<VolumeRig<ZraidVolume>> {
+    let geometry = geometry(plan, load, zraid::config::LOG_ZONES, true)?;
+    let engine = Zraid::new(config(plan, geometry))?;
+    Ok(VolumeRig::over(ZraidVolume::new(engine, drives(plan, geometry)?)))
+}
+
+fn config(plan: &Plan, geometry: Geometry) -> RaiznConfig {
+    let (members, chunk_blocks) = (plan.drives, plan.chunk_blocks);
+    RaiznConfig { array: *b"virtual array 02", members, chunk_blocks, geometry }
 }
 
 /// Requests in a closed loop, measured once those of the warm-up are answered.

@@ -4,7 +4,7 @@
 //! parity lies there.
 
 use super::Zraid;
-use super::config::LOG_ZONES;
+use super::config::{LOG_ZONES, logical_zones};
 use super::logical_zone::Part;
 use super::send::Sent;
 use array::engine::Effects;
@@ -46,7 +46,7 @@ pub struct Log {
 
 impl Zraid {
     fn log_zone(&self, place: usize) -> ZoneIndex {
-        ZoneIndex(self.config.logical_zones() + u32::try_from(place).expect("few zones"))
+        ZoneIndex(logical_zones(&self.config) + u32::try_from(place).expect("few zones"))
     }
 
     /// Hands a record to a drive, now or when there is room.
@@ -151,7 +151,7 @@ impl Zraid {
     /// Logs how far each zone is written that ends inside a chunk, if no log says so. Returns how many records that takes.
     pub(super) fn log_write_pointers(&mut self, fx: &mut Effects) -> u32 {
         let mut records = 0;
-        for number in 0..self.config.logical_zones() {
+        for number in 0..logical_zones(&self.config) {
             let zone = &self.zones[number as usize];
             let Some(stripe) = zone.stripes.back() else { continue };
             let position = stripe.number * self.map.stripe_blocks() + stripe.acked;

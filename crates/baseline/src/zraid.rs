@@ -1,11 +1,11 @@
-//! ZRAID (Kim et al., ASPLOS '25), a peer in experiments and nothing else: RAID-5 with zones after RAIZN, whose partial parity lies in the
+//! ZRAID (Kim et al., ASPLOS '25), the other baseline: RAID-5 with zones after RAIZN, whose partial parity lies in the
 //! random write areas of data zones. It writes what the published one writes; nothing reads it back after a crash.
 //!
 //! ```text
 //!   window of a drive's zone   |D D D d . . . . | . . p . . . . . |      d: data of the open stripe
 //!                               write pointer    half a window          p: partial parity of a stripe of half a window before
 //! ```
-//! What is published is here: the places of logical zones and stripes as in the baseline (`crates/baseline`), any number of writes in flight
+//! What is published is here: the places of logical zones and stripes as in [`crate::Raizn`], any number of writes in flight
 //! in a zone, partial parity on the drive behind that of the chunk it ends with, half a window above its stripe, where later data overwrites
 //! it before it reaches the flash; full parity in place; write pointers that are committed in two steps for each chunk, so that they tell
 //! what was written; a block that marks the first chunk of a zone; logs of write pointers, in two copies, for flushes that end inside a
@@ -27,7 +27,8 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use anyhow::Result;
+use crate::config::Map;
+use crate::config::{ConfigError, RaiznConfig};
 use array::driven::Driven;
 use array::engine::{Effects, Engine};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
@@ -35,8 +36,7 @@ use base::frame::{Frame, FramePool};
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::{DriveIndex, Lba};
-use baseline::config::Map;
-use config::{Limits, ZraidConfig};
+use config::{Limits, logical_zones};
 use log::Log;
 use logical_zone::{LogicalZone, State, Waiting};
 use read::Read;
@@ -113,7 +113,7 @@ struct Order {
 
 /// The engine: all state of one volume.
 pub struct Zraid {
-    config: ZraidConfig,
+    config: RaiznConfig,
     limits: Limits,
     map: Map,
     zones: Vec<LogicalZone>,
@@ -131,9 +131,9 @@ impl Zraid {
     ///
     /// # Errors
     /// When there can be no such array.
-    pub fn new(config: ZraidConfig) -> Result<Zraid> {
-        let limits = config.validate()?;
-        let zones = (0..config.logical_zones()).map(|_| LogicalZone::new(config.members)).collect();
+    pub fn new(config: RaiznConfig) -> Result<Zraid, ConfigError> {
+        let limits = Limits::of(&config)?;
+        let zones = (0..logical_zones(&config)).map(|_| LogicalZone::new(config.members)).collect();
         Ok(Zraid {
             map: config.map(),
             limits,
@@ -295,7 +295,7 @@ impl Engine for Zraid {
     }
 
     fn blocks(&self) -> u64 {
-        u64::from(self.config.logical_zones()) * u64::from(self.map.zone_blocks())
+        u64::from(logical_zones(&self.config)) * u64::from(self.map.zone_blocks())
     }
 
     fn frames(&mut self) -> &mut FramePool {

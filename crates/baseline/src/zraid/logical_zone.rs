@@ -1,7 +1,7 @@
 //! A logical zone: what waits for it, its open stripes, and the writers of its drives' zones.
 
+use crate::config::Map;
 use base::frame::Frame;
-use baseline::config::Map;
 use std::collections::VecDeque;
 
 /// State of a logical zone.

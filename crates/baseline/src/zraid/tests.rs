@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use super::config::{LOG_ZONES, ZraidConfig};
+use super::config::LOG_ZONES;
 use super::*;
 use base::random::Random;
 use base::units::OOB_BYTES;
@@ -17,7 +17,7 @@ const WINDOW: u32 = 64;
 const CAPACITY: u32 = 128;
 const ZONES: u32 = 3;
 
-fn config() -> ZraidConfig {
+fn config() -> RaiznConfig {
     let areas = Areas { zones_max: 14, window_blocks: WINDOW, granule_blocks: 4, explicit_commit: true };
     let geometry = Geometry {
         zones: ZONES + LOG_ZONES,
@@ -30,7 +30,7 @@ fn config() -> ZraidConfig {
         volatile_cache: false,
         areas: Some(areas),
     };
-    ZraidConfig { members: MEMBERS, chunk_blocks: CHUNK, geometry }
+    RaiznConfig { array: [7; 16], members: MEMBERS, chunk_blocks: CHUNK, geometry }
 }
 
 /// A block as it lies on a drive.
