@@ -1,10 +1,11 @@
 //! Configuration: what an array is made of, how it is run, and where everything lies.
 
 use base::erasure::{ErasureCode, PIECES_MAX};
-use base::units::Lba;
+use base::units::{Lba, ZoneIndex};
 use std::fmt;
 use zone::device::Geometry;
 use zone::format::HEADER_BLOCKS;
+use zone::format::oob::{Place, Role};
 use zone::stripe::{Layout, Level};
 
 /// Zones at the end of each drive that hold the log: one is written, one is being replaced, and one is empty so
@@ -12,9 +13,9 @@ use zone::stripe::{Layout, Level};
 pub const LOG_ZONES: u32 = 3;
 /// Blocks of records that are neither partial parity nor checkpoints, in one log zone: members that fail, zones
 /// that are reset.
-const OTHER_RECORDS_MAX: u32 = 16;
+pub(crate) const OTHER_RECORDS_MAX: u32 = 16;
 /// Most rows of a chunk: what one header block has room for.
-const CHUNK_BLOCKS_MAX: u32 = 64;
+pub(crate) const CHUNK_BLOCKS_MAX: u32 = 64;
 /// Stripes in flight of one logical zone: so many blocks, within bounds, as in the log-structured engine.
 const STRIPE_BLOCKS_IN_FLIGHT: usize = 1024;
 const STRIPES_IN_FLIGHT_MIN: usize = 16;
@@ -340,6 +341,28 @@ impl Map {
             return if coverage == self.stripe_blocks() { self.chunk_blocks() } else { 0 };
         }
         coverage.saturating_sub(self.within(piece, 0)).min(self.chunk_blocks())
+    }
+
+    /// Place that the metadata of a block names, in an array, and in a logical zone of a generation.
+    #[must_use]
+    pub fn place(
+        &self,
+        array: u64,
+        (zone, generation): (u32, u64),
+        stripe: u32,
+        piece: usize,
+        row: u32,
+    ) -> Place {
+        Place {
+            array,
+            segment: generation,
+            zone: ZoneIndex(zone),
+            stripe,
+            group: stripe,
+            piece: u8::try_from(piece).expect("at most 32 members"),
+            row: u8::try_from(row).expect("validated: at most 64 rows"),
+            role: if piece < self.data_count() { Role::Data } else { Role::Parity },
+        }
     }
 
     /// Offset in its drive's zone of a block.

@@ -33,6 +33,7 @@ mod route;
 mod token;
 pub mod volume;
 mod write;
+pub mod zoned;
 pub mod zraid;
 
 pub use mount::{MountError, format, mount};
@@ -178,9 +179,7 @@ impl Engine for Raizn {
     }
 
     fn members(&self) -> Vec<MemberState> {
-        let is_lost = |member: usize| self.members.is_failed(member) || self.members.broken == Some(member);
-        let state = |member| if is_lost(member) { MemberState::Failed } else { MemberState::Active };
-        (0..self.config.members).map(state).collect()
+        self.members.states(self.config.members)
     }
 
     fn is_quiet(&self) -> bool {

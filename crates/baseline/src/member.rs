@@ -1,9 +1,12 @@
 //! Members: one may fail, and the others say so before anything is acknowledged without it. It is replaced in `rebuild`.
 
 use crate::Raizn;
+use crate::mount::MountError;
 use crate::parity_log::Purpose;
 use array::engine::Effects;
 use base::erasure::PIECES_MAX;
+use zone::device::Status;
+use zone::format::superblock::MemberState;
 
 /// Members, and what they were told of one another.
 #[derive(Debug)]
@@ -36,10 +39,31 @@ impl Members {
         self.failed == Some(drive)
     }
 
+    /// State of each of so many members.
+    #[must_use]
+    pub fn states(&self, members: usize) -> Vec<MemberState> {
+        let is_lost = |member: usize| self.is_failed(member) || self.broken == Some(member);
+        let state = |member| if is_lost(member) { MemberState::Failed } else { MemberState::Active };
+        (0..members).map(state).collect()
+    }
+
     /// Members that failed, one bit each.
     #[must_use]
     pub fn failed_mask(&self) -> u32 {
         self.failed.map_or(0, |drive| 1 << drive)
+    }
+
+    /// A mount ends with the failure of a drive, and can be repeated without it: of one more than had failed before.
+    ///
+    /// # Errors
+    /// The drive.
+    pub fn judge_mount(&self, failed: Option<usize>) -> Result<(), MountError> {
+        let of_today = self.failed.filter(|_| self.failed != failed);
+        // One was missing, and another fails: what the old logs say is nowhere else yet.
+        match of_today.or(self.broken) {
+            None => Ok(()),
+            Some(member) => Err(MountError::Drive { member, status: Status::DeviceGone }),
+        }
     }
 
     /// One of the members has recorded a failure.

@@ -10,15 +10,16 @@
 
 mod agree;
 mod decide;
-mod scan;
+pub(super) mod scan;
 
 use crate::Raizn;
 use crate::config::{ConfigError, LOG_ZONES, RaiznConfig, Tuning};
 use crate::logical_zone::Part;
 use crate::parity_log::Purpose;
-use crate::record::Superblock;
+use crate::record::{Scheme, Superblock};
 use crate::volume::RaiznVolume;
 use array::driven::Driven;
+use array::engine::Engine;
 use array::request::Volume as _;
 use base::erasure::PIECES_MAX;
 use base::frame::Frame;
@@ -62,6 +63,18 @@ pub enum MountError {
         /// Block in the drive's zone.
         offset: u32,
     },
+    /// A drive no longer has the window of a zone that needs it: ZRAID alone says so.
+    WindowGone {
+        /// Member.
+        member: usize,
+        /// Logical zone.
+        zone: u32,
+    },
+    /// Mounts that were cut off have left no room in the log of a member of ZRAID.
+    LogFull {
+        /// Member.
+        member: usize,
+    },
     /// A drive failed a command.
     Drive {
         /// The member.
@@ -90,6 +103,16 @@ impl fmt::Display for MountError {
                 "block {offset} of zone {zone} of member {member} is damaged and cannot be decoded: mount without \
                  that drive"
             ),
+            MountError::WindowGone { member, zone } => write!(
+                f,
+                "the drive of member {member} has not kept the window of zone {zone}: mount without that drive"
+            ),
+            MountError::LogFull { member } => {
+                write!(
+                    f,
+                    "the log of member {member} has no room for another mount: mount without that drive"
+                )
+            }
             MountError::Drive { member, status } => {
                 write!(f, "member {member} answered {status:?} while mounting: mount without that drive")
             }
@@ -105,9 +128,20 @@ impl std::error::Error for MountError {}
 /// When the configuration cannot work or a drive fails.
 pub fn format(drives: &mut DriveSet, config: &RaiznConfig, tuning: &Tuning) -> Result<(), MountError> {
     config.validate(tuning).map_err(MountError::Config)?;
+    write_first_superblocks(drives, Scheme::Raizn, config, ZoneIndex(config.logical_zones()))
+}
+
+/// Writes the first superblock of each drive to a zone of its.
+pub(super) fn write_first_superblocks(
+    drives: &mut DriveSet,
+    scheme: Scheme,
+    config: &RaiznConfig,
+    zone: ZoneIndex,
+) -> Result<(), MountError> {
     for member in 0..config.members {
         let place = u8::try_from(member).expect("validated: at most 32 members");
         let superblock = Superblock {
+            scheme,
             config: *config,
             member: place,
             epoch: 1,
@@ -117,7 +151,6 @@ pub fn format(drives: &mut DriveSet, config: &RaiznConfig, tuning: &Tuning) -> R
         };
         let mut frame = Frame::zeroed();
         superblock.seal(&mut frame);
-        let zone = ZoneIndex(config.logical_zones());
         execute(drives, member, zone, Op::Append { frames: vec![frame] }, Instant(0))?;
     }
     Ok(())
@@ -322,19 +355,18 @@ impl Recovery {
     /// Runs until nothing is under way. A drive that fails meanwhile ends the mount, which can be repeated without it.
     fn run(&mut self) -> Result<(), MountError> {
         let failed = self.volume.engine.members.failed;
-        let mut replies = Vec::new();
-        while self.volume.turn(self.now, &mut replies) || !self.volume.drives_are_idle() {
-            if let Some(next) = self.volume.next_deadline() {
-                self.now = self.now.max(next);
-            }
-        }
-        let engine = &self.volume.engine;
-        let of_today = engine.members.failed.filter(|_| engine.members.failed != failed);
-        // One was missing, and another fails: what the old logs say is nowhere else yet.
-        let second = engine.members.broken;
-        match of_today.or(second) {
-            None => Ok(()),
-            Some(member) => Err(MountError::Drive { member, status: Status::DeviceGone }),
+        come_to_rest(&mut self.volume, &mut self.now);
+        self.volume.engine.members.judge_mount(failed)
+    }
+}
+
+/// Runs an engine until nothing is under way.
+pub(super) fn come_to_rest<E: Engine>(volume: &mut Driven<E>, now: &mut Instant) {
+    let mut replies = Vec::new();
+    while volume.turn(*now, &mut replies) || !volume.drives_are_idle() {
+        if let Some(next) = volume.next_deadline() {
+            *now = (*now).max(next);
         }
     }
+    assert!(replies.is_empty(), "nobody has asked for anything");
 }

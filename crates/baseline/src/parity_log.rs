@@ -11,7 +11,7 @@
 
 use crate::Raizn;
 use crate::config::{Header, LOG_ZONES, count};
-use crate::record::{Kind, Record, Superblock};
+use crate::record::{Kind, Record, Scheme, Superblock};
 use crate::token::Waiter;
 use array::engine::Effects;
 use base::frame::Frame;
@@ -299,6 +299,7 @@ impl Raizn {
     /// Appends who belongs to the array.
     pub(super) fn append_superblock(&mut self, drive: usize, purpose: Purpose, fx: &mut Effects) {
         let superblock = Superblock {
+            scheme: Scheme::Raizn,
             config: self.config,
             member: u8::try_from(drive).expect("at most 32 members"),
             epoch: self.members.epoch,

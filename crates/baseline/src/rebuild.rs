@@ -9,13 +9,12 @@
 //! when each drive is a member, so that the one that was replaced is not believed when it returns.
 
 use crate::config::count;
-use crate::mount::{MountError, execute};
+use crate::mount::{MountError, come_to_rest, execute};
 use crate::parity_log::{ParityLog, Purpose};
 use crate::volume::RaiznVolume;
 use crate::write::seal_block;
 use array::log::ReplaceError;
 use array::log::expect_blank;
-use array::request::Volume as _;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -218,7 +217,7 @@ impl Rebuild<'_> {
     }
 
     /// The member's log says what it must before the others may be lost.
-    fn begin_log(&mut self, member: usize, now: Instant) -> Result<(), MountError> {
+    fn begin_log(&mut self, member: usize, mut now: Instant) -> Result<(), MountError> {
         let map = self.volume.engine.map;
         let engine = &mut self.volume.engine;
         engine.logs.drives[member] = ParityLog::default();
@@ -239,7 +238,7 @@ impl Rebuild<'_> {
                 }
             }
         }
-        self.finish(now);
+        come_to_rest(self.volume, &mut now);
         let engine = &mut self.volume.engine;
         engine.members.superblock_sequence = sequence;
         match engine.members.failed {
@@ -249,16 +248,5 @@ impl Rebuild<'_> {
                 Err(MountError::Drive { member: lost, status: Status::DeviceGone })
             }
         }
-    }
-
-    /// Waits until drives have answered everything.
-    fn finish(&mut self, mut now: Instant) {
-        let mut replies = Vec::new();
-        while self.volume.turn(now, &mut replies) || !self.volume.drives_are_idle() {
-            if let Some(next) = self.volume.next_deadline() {
-                now = now.max(next);
-            }
-        }
-        assert!(replies.is_empty(), "nobody has asked for anything");
     }
 }

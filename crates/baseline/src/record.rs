@@ -39,10 +39,22 @@ pub enum Kind {
     Superblock,
     /// A logical zone is reset: what it held up to this generation is gone.
     Reset,
+    /// ZRAID: a logical zone is in use.
+    Mark,
+    /// ZRAID: how far a logical zone is written.
+    WritePointer,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Partial, Kind::Settled, Kind::Header, Kind::Superblock, Kind::Reset];
+    const ALL: [Kind; 7] = [
+        Kind::Partial,
+        Kind::Settled,
+        Kind::Header,
+        Kind::Superblock,
+        Kind::Reset,
+        Kind::Mark,
+        Kind::WritePointer,
+    ];
 
     fn code(self) -> u8 {
         match self {
@@ -51,6 +63,8 @@ impl Kind {
             Kind::Header => 3,
             Kind::Superblock => 4,
             Kind::Reset => 5,
+            Kind::Mark => 6,
+            Kind::WritePointer => 7,
         }
     }
 
@@ -74,7 +88,8 @@ pub struct Record {
     pub stripe: u32,
     /// Row of the chunk.
     pub row: u16,
-    /// Blocks of data of the stripe that a row may contain, in order; of a header, the count of its records.
+    /// Blocks of data of the stripe that a row may contain, in order; of a header, the count of its records; of a write
+    /// pointer, the position.
     pub coverage: u32,
     /// CRC32C of the block it speaks of.
     pub data_crc: u32,
@@ -155,10 +170,32 @@ fn checksum(record: &[u8], array: u64) -> u32 {
     crc32c(&bytes)
 }
 
+/// The engine of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// After RAIZN.
+    Raizn,
+    /// After ZRAID.
+    Zraid,
+}
+
+impl Scheme {
+    /// First bytes of its superblocks.
+    #[must_use]
+    pub fn magic(self) -> [u8; 8] {
+        match self {
+            Scheme::Raizn => *b"ZWRAIZN1",
+            Scheme::Zraid => *b"ZWZRAID1",
+        }
+    }
+}
+
 /// Configuration of the array, and its members. The superblock with the highest epoch counts, and of those the one
 /// with the highest sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// Engine of the array.
+    pub scheme: Scheme,
     /// The array.
     pub config: RaiznConfig,
     /// Member that holds this copy.
@@ -185,7 +222,7 @@ impl Superblock {
     pub fn encode(&self, block: &mut Block) {
         let Geometry { zones, zone_size_blocks, zone_capacity_blocks, .. } = self.config.geometry;
         block.fill(0);
-        put(block, 0, b"ZWRAIZN1");
+        put(block, 0, &self.scheme.magic());
         put(block, 8, &VERSION.to_le_bytes());
         put(block, 16, &self.config.array);
         put(block, 32, &self.epoch.to_le_bytes());
@@ -202,14 +239,14 @@ impl Superblock {
         }
     }
 
-    /// Reads it; `geometry` is that of the drive it was read from. `None` when it is none, or of drives that are
-    /// made otherwise.
+    /// Reads it; `geometry` is that of the drive it was read from. `None` when it is none, one of another engine, or of
+    /// drives that are made otherwise.
     #[must_use]
-    pub fn decode(block: &Block, geometry: Geometry) -> Option<Superblock> {
+    pub fn decode(scheme: Scheme, block: &Block, geometry: Geometry) -> Option<Superblock> {
         let made_like_this = u32_at(block, 52) == geometry.zones
             && u32_at(block, 56) == geometry.zone_size_blocks
             && u32_at(block, 60) == geometry.zone_capacity_blocks;
-        if block[..8] != *b"ZWRAIZN1" || u32_at(block, 8) != VERSION || !made_like_this {
+        if block[..8] != scheme.magic() || u32_at(block, 8) != VERSION || !made_like_this {
             return None;
         }
         let config = RaiznConfig {
@@ -223,6 +260,7 @@ impl Superblock {
             *since = u64_at(block, SINCE + 8 * member);
         }
         Some(Superblock {
+            scheme,
             config,
             member: block[44],
             epoch: u32_at(block, 32),

@@ -21,7 +21,7 @@ use base::units::{Lba, ZoneIndex};
 use base::xor::xor_blocks;
 use std::collections::VecDeque;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Kind, Place, Protected, Role};
+use zone::format::oob::{self, Kind, Place, Protected};
 
 impl Raizn {
     /// A write has arrived.
@@ -247,16 +247,8 @@ impl Raizn {
 
     /// Place that the metadata of a block of a logical zone names.
     pub(super) fn place_at(&self, zone: u32, stripe: u32, piece: usize, row: u32) -> Place {
-        Place {
-            array: self.tag,
-            segment: self.zones[zone as usize].generation,
-            zone: ZoneIndex(zone),
-            stripe,
-            group: stripe,
-            piece: u8::try_from(piece).expect("at most 32 members"),
-            row: u8::try_from(row).expect("validated: at most 64 rows"),
-            role: if piece < self.map.data_count() { Role::Data } else { Role::Parity },
-        }
+        let generation = self.zones[zone as usize].generation;
+        self.map.place(self.tag, (zone, generation), stripe, piece, row)
     }
 
     /// The write in flight to a drive's zone is over.

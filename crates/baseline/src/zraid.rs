@@ -1,5 +1,5 @@
 //! ZRAID (Kim et al., ASPLOS '25), the other baseline: RAID-5 with zones after RAIZN, whose partial parity lies in the
-//! random write areas of data zones. It writes what the published one writes; nothing reads it back after a crash.
+//! random write areas of data zones.
 //!
 //! ```text
 //!   window of a drive's zone   |D D D d . . . . | . . p . . . . . |      d: data of the open stripe
@@ -8,27 +8,45 @@
 //! What is published is here: the places of logical zones and stripes as in [`crate::Raizn`], any number of writes in flight
 //! in a zone, partial parity on the drive behind that of the chunk it ends with, half a window above its stripe, where later data overwrites
 //! it before it reaches the flash; full parity in place; write pointers that are committed in two steps for each chunk, so that they tell
-//! what was written; a block that marks the first chunk of a zone; logs of write pointers, in two copies, for flushes that end inside a
-//! chunk; near the end of a zone, where windows have no room above, partial parity in the zone of superblocks.
+//! what was written; a block that marks a zone as used; logs of write pointers, in two copies, for flushes that end inside a
+//! chunk; near the end of a zone, where windows have no room above, partial parity in the zone of superblocks; and a mount that takes back
+//! what write pointers and their logs do not tell of.
+//!
+//! The reader's path: `config`, `logical_zone`, `send` (the write path), `log`, then `read`, `reset`, `member`, `mount`, `rebuild`.
 //!
 //! **In what respect it is better than what it stands for.** Computing and locks cost no time. Parts of a chunk that wait for their drive leave
 //! in one command, as in the baseline, and so does their partial parity. It is made for data that leaves, and not when the stripe is full before. Commits that wait for
 //! one that is under way become one. Each block of partial parity is written once for each block of data: that of a request which ends one
-//! chunk and begins another lies in two places, so no torn write takes an older one along.
+//! chunk and begins another lies in two places, so no torn write takes an older one along. Parity says in its out-of-band metadata which blocks
+//! it covers, and in which mount it was made, where the published one is known by its place; so what a mount has taken back is not
+//! taken for parity of what is written there later. A flush logs write pointers also where a single drive's would tell (see `log`).
 //!
-//! **What it is bad at.** There is no mount, no reset of a zone and no lost drive: it is *not simulated* as the baseline is. A test decodes what
-//! was acknowledged from drives that a crash has stopped, one of them lost, and knows more than write pointers tell.
+//! **What it promises.** What was flushed, or forced, survives a crash and the loss of one drive, both together included. Of what was not, a
+//! crash leaves in each logical zone as much, from its start, as write pointers tell of. It relies on drives that keep a window over
+//! a power failure, block by block, with its zone's write pointer where it was (see `mount`).
+//!
+//! **What it is bad at.** Drives with volatile caches or without windows, which it refuses; drives that give windows up with the power, which
+//! a mount refuses; replacing a drive, for which clients have to wait; zones that fail and blocks that rot.
 
 pub mod config;
 mod log;
 mod logical_zone;
+mod member;
+mod mount;
 mod read;
+mod rebuild;
+mod reset;
 mod send;
 #[cfg(test)]
 mod tests;
 
-use crate::config::Map;
-use crate::config::{ConfigError, RaiznConfig};
+pub use mount::{format, mount};
+pub use rebuild::replace_member;
+
+use crate::config::{ConfigError, Map, RaiznConfig, count};
+use crate::logical_zone::Pending;
+use crate::member::Members;
+use crate::record::array_tag;
 use array::driven::Driven;
 use array::engine::{Effects, Engine};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
@@ -38,14 +56,14 @@ use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use config::{Limits, logical_zones};
 use log::Log;
-use logical_zone::{LogicalZone, State, Waiting};
-use read::Read;
+use logical_zone::{LogicalZone, State};
+use read::{Decode, Read};
 use send::Sent;
 use std::collections::{BTreeSet, VecDeque};
 use zone::device::{Completion, Status};
 use zone::format::superblock::MemberState;
 
-/// A volume of the peer.
+/// A volume of ZRAID.
 pub type ZraidVolume = Driven<Zraid>;
 
 /// Counts, in blocks.
@@ -65,6 +83,8 @@ pub struct Counters {
     pub partial_logged: u64,
     /// Commits.
     pub commits: u64,
+    /// Log zones that were full and replaced.
+    pub log_zones_replaced: u64,
 }
 
 impl Counters {
@@ -91,6 +111,16 @@ struct Write {
     forced: bool,
 }
 
+/// A write pointer on its way to a place.
+#[derive(Clone, Copy, Debug)]
+struct CommitDue {
+    zone: u32,
+    /// That of the logical zone: none is due of one that was reset.
+    generation: u64,
+    drive: usize,
+    end: u32,
+}
+
 /// A flush, or a write that is forced.
 #[derive(Debug)]
 struct Flush {
@@ -99,11 +129,11 @@ struct Flush {
     before: u64,
     /// Logs of write pointers that are under way for it, once they were begun.
     logs: Option<u32>,
-    /// Write pointers that are on their way then: logical zone, drive, place.
-    commits: Vec<(u32, usize, u32)>,
+    /// Write pointers that are on their way then.
+    commits: Vec<CommitDue>,
 }
 
-/// Writes that clients wait for, in order.
+/// Writes and resets that clients wait for, in order.
 #[derive(Debug, Default)]
 struct Order {
     next: u64,
@@ -111,54 +141,107 @@ struct Order {
     flushes: VecDeque<Flush>,
 }
 
+impl Order {
+    /// The number of a request that has arrived.
+    fn arrive(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.open.insert(number);
+        number
+    }
+
+    /// A flush waits for everything before a number.
+    fn flush(&mut self, id: RequestId, before: u64) {
+        self.flushes.push_back(Flush { id, before, logs: None, commits: Vec::new() });
+    }
+}
+
 /// The engine: all state of one volume.
 pub struct Zraid {
     config: RaiznConfig,
     limits: Limits,
     map: Map,
+    tag: u64,
+    members: Members,
     zones: Vec<LogicalZone>,
+    /// Logical zones that were opened, counted for their generations.
+    generations: u64,
     logs: Vec<Log>,
     writes: Slab<Write>,
     order: Order,
     in_flight: Slab<Sent>,
+    /// What a drive that is missing was to do: it is over at once.
+    skipped: VecDeque<(usize, u32)>,
     reads: Slab<Read>,
+    decodes: Slab<Decode>,
     frames: FramePool,
     counters: Counters,
 }
 
 impl Zraid {
-    /// The engine of an array whose drives are empty.
+    /// The engine of an array whose drives are empty: nothing says so on them, so that it can never be mounted.
     ///
     /// # Errors
     /// When there can be no such array.
     pub fn new(config: RaiznConfig) -> Result<Zraid, ConfigError> {
+        Zraid::of_epoch(config, 1)
+    }
+
+    fn of_epoch(config: RaiznConfig, epoch: u32) -> Result<Zraid, ConfigError> {
         let limits = Limits::of(&config)?;
-        let zones = (0..logical_zones(&config)).map(|_| LogicalZone::new(config.members)).collect();
         Ok(Zraid {
             map: config.map(),
+            tag: array_tag(&config),
             limits,
-            zones,
+            members: Members::new(epoch),
+            zones: (0..logical_zones(&config)).map(|_| LogicalZone::new(config.members)).collect(),
+            generations: 0,
             logs: (0..config.members).map(|_| Log::default()).collect(),
             writes: Slab::default(),
             order: Order::default(),
             in_flight: Slab::default(),
+            skipped: VecDeque::new(),
             reads: Slab::default(),
+            decodes: Slab::default(),
             frames: FramePool::new(1 << 22),
             counters: Counters::default(),
             config,
         })
     }
 
-    /// Counts since the array was made.
+    /// Counts since the array was made or mounted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Configuration of the array.
+    #[must_use]
+    pub fn config(&self) -> &RaiznConfig {
+        &self.config
     }
 
     /// Blocks of a logical zone.
     #[must_use]
     pub fn zone_blocks(&self) -> u32 {
         self.map.zone_blocks()
+    }
+
+    /// Position at which the next write to a logical zone must begin.
+    #[must_use]
+    pub fn write_pointer(&self, zone: u32) -> u32 {
+        self.zones[zone as usize].write_pointer
+    }
+
+    /// True when a write to a logical zone may arrive: it has room, and may be open beside those that are.
+    #[must_use]
+    pub fn accepts_writes(&self, zone: u32) -> bool {
+        let own = &self.zones[zone as usize];
+        own.write_pointer < self.map.zone_blocks() && (own.is_open(&self.map) || self.may_open())
+    }
+
+    fn may_open(&self) -> bool {
+        self.zones.iter().filter(|zone| zone.is_open(&self.map)).count() < self.limits.open_zones
     }
 
     fn start_write(
@@ -169,22 +252,19 @@ impl Zraid {
         forced: bool,
     ) -> Result<(), Vec<Frame>> {
         let (number, position) = self.map.position_of(lba);
-        let blocks = u32::try_from(frames.len()).expect("a request is small");
+        let blocks = count(frames.len());
         let fits = position + blocks <= self.map.zone_blocks();
-        let is_open = |zone: &LogicalZone| matches!(zone.state, State::Opening(_) | State::Open);
-        let open = self.zones.iter().filter(|zone| is_open(zone)).count();
-        let zone = &mut self.zones[number as usize];
-        let may_open = zone.state != State::Empty || open < self.limits.open_zones;
-        if position != zone.write_pointer || !fits || !may_open {
+        let zone = &self.zones[number as usize];
+        let may_be_open = zone.is_open(&self.map) || self.may_open();
+        if self.is_broken() || position != zone.write_pointer || !fits || !may_be_open {
             return Err(frames);
         }
-        zone.write_pointer += blocks;
         self.counters.user += u64::from(blocks);
-        let order = self.order.next;
-        self.order.next += 1;
-        self.order.open.insert(order);
+        let order = self.order.arrive();
         let write = self.writes.insert(Write { id, number: order, left: 1, forced });
-        self.zones[number as usize].waiting.push_back(Waiting { write, frames: frames.into() });
+        let zone = &mut self.zones[number as usize];
+        zone.write_pointer += blocks;
+        zone.waiting.push_back(Pending::Write { write, frames: frames.into() });
         Ok(())
     }
 
@@ -198,17 +278,25 @@ impl Zraid {
         let Write { id, number, forced, .. } = self.writes.remove(slot);
         self.order.open.remove(&number);
         if forced {
-            self.order.flushes.push_back(Flush { id, before: number + 1, logs: None, commits: Vec::new() });
+            self.order.flush(id, number + 1);
         } else {
-            fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
+            self.answer(id, fx);
         }
     }
 
-    /// Answers flushes whose writes are durable, once it is logged how far zones are written.
+    /// Answers a request that is done, unless the array is broken.
+    fn answer(&mut self, id: RequestId, fx: &mut Effects) {
+        let outcome = if self.is_broken() { Outcome::IoError } else { Outcome::Done };
+        fx.replies.push(Reply { id, outcome, frames: Vec::new() });
+    }
+
+    /// Answers flushes whose writes are durable, once it is logged how far zones are written. While a failure is being
+    /// recorded a drive that missed something could be believed: then nothing is promised.
     fn answer_flushes(&mut self, fx: &mut Effects) {
         let first_open = self.order.open.first().copied().unwrap_or(u64::MAX);
         while let Some(flush) = self.order.flushes.front()
             && flush.before <= first_open
+            && self.members.fence == 0
         {
             if flush.logs.is_none() {
                 let (logs, commits) = (self.log_write_pointers(fx), self.commits_due());
@@ -216,24 +304,26 @@ impl Zraid {
                 (flush.logs, flush.commits) = (Some(logs), commits);
                 continue;
             }
-            let is_due = |(zone, drive, end): &(u32, usize, u32)| {
-                self.zones[*zone as usize].writers[*drive].committed < *end
+            let is_due = |due: &CommitDue| {
+                let zone = &self.zones[due.zone as usize];
+                zone.generation == due.generation && zone.writers[due.drive].committed < due.end
             };
-            if flush.logs != Some(0) || flush.commits.iter().any(is_due) {
+            if !self.is_broken() && (flush.logs != Some(0) || flush.commits.iter().any(is_due)) {
                 return;
             }
             let flush = self.order.flushes.pop_front().expect("it was looked at");
-            fx.replies.push(Reply { id: flush.id, outcome: Outcome::Done, frames: Vec::new() });
+            self.answer(flush.id, fx);
         }
     }
 
     /// Write pointers that are not where they are to be.
-    fn commits_due(&self) -> Vec<(u32, usize, u32)> {
+    fn commits_due(&self) -> Vec<CommitDue> {
         let mut due = Vec::new();
         for (number, zone) in (0..).zip(&self.zones) {
             for (drive, writer) in zone.writers.iter().enumerate() {
                 if writer.committed < writer.wanted {
-                    due.push((number, drive, writer.wanted));
+                    let (generation, end) = (zone.generation, writer.wanted);
+                    due.push(CommitDue { zone: number, generation, drive, end });
                 }
             }
         }
@@ -242,14 +332,37 @@ impl Zraid {
 
     /// Goes on with a logical zone.
     fn advance_zone(&mut self, number: u32, fx: &mut Effects) {
-        if self.zones[number as usize].state == State::Empty
-            && !self.zones[number as usize].waiting.is_empty()
-        {
-            self.open_zone(number, fx);
-        }
-        while self.place(number) {}
+        while self.start_waiting(number, fx) {}
         self.pump(number, fx);
         self.move_write_pointers(number, fx);
+    }
+
+    /// Starts what waits first in a logical zone; true when more may follow.
+    fn start_waiting(&mut self, number: u32, fx: &mut Effects) -> bool {
+        let zone = &self.zones[number as usize];
+        match zone.waiting.front() {
+            Some(Pending::Write { .. }) if zone.state == State::Empty => {
+                self.open_zone(number, fx);
+                false
+            }
+            Some(Pending::Write { .. }) => self.place(number),
+            Some(Pending::Reset { .. }) => self.start_reset(number, fx),
+            None => false,
+        }
+    }
+
+    /// What a drive that is missing was to do is over; then flushes may be.
+    fn settle_all(&mut self, fx: &mut Effects) {
+        while let Some((drive, slot)) = self.skipped.pop_front() {
+            let sent = self.in_flight.remove(slot);
+            self.on_sent(sent, drive, fx);
+        }
+        self.answer_flushes(fx);
+        while let Some((drive, slot)) = self.skipped.pop_front() {
+            let sent = self.in_flight.remove(slot);
+            self.on_sent(sent, drive, fx);
+            self.answer_flushes(fx);
+        }
     }
 }
 
@@ -268,30 +381,35 @@ impl Engine for Zraid {
                     }
                 }
             }
-            // Zones are written once.
-            RequestOp::Trim { .. } => fx.replies.push(refused),
-            RequestOp::Flush => {
-                self.order.flushes.push_back(Flush {
-                    id,
-                    before: self.order.next,
-                    logs: None,
-                    commits: Vec::new(),
-                });
+            RequestOp::Trim { lba, blocks, .. } => {
+                let (zone, position) = self.map.position_of(lba);
+                if position == 0 && blocks == u64::from(self.map.zone_blocks()) && !self.is_broken() {
+                    self.queue_reset(zone, id);
+                    self.advance_zone(zone, fx);
+                } else {
+                    fx.replies.push(refused);
+                }
             }
+            RequestOp::Flush => self.order.flush(id, self.order.next),
         }
-        self.answer_flushes(fx);
+        self.settle_all(fx);
     }
 
     fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let slot = u32::try_from(completion.token.0).expect("a slot of commands");
         let sent = self.in_flight.remove(slot);
-        assert!(
-            completion.status == Status::Success,
-            "drive {drive} answers {sent:?} with {:?}",
-            completion.status
-        );
-        self.on_sent(sent, drive.index(), completion, fx);
-        self.answer_flushes(fx);
+        match sent {
+            Sent::Read { read, at } => self.on_read(read, at, drive.index(), completion, fx),
+            Sent::Source { decode, piece } => self.on_source(decode, piece, drive.index(), completion, fx),
+            sent => {
+                self.frames.give_vec(completion.frames);
+                if completion.status != Status::Success {
+                    self.lose_member(drive.index(), fx);
+                }
+                self.on_sent(sent, drive.index(), fx);
+            }
+        }
+        self.settle_all(fx);
     }
 
     fn blocks(&self) -> u64 {
@@ -306,53 +424,57 @@ impl Engine for Zraid {
         self.frames.available()
     }
 
-    fn fail_member(&mut self, drive: DriveIndex, _fx: &mut Effects) {
-        panic!("this peer goes on without no drive, and drive {drive} is lost");
+    fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
+        self.lose_member(drive.index(), fx);
+        self.settle_all(fx);
     }
 
     fn members(&self) -> Vec<MemberState> {
-        vec![MemberState::Active; self.config.members]
+        self.members.states(self.config.members)
     }
 
     fn is_quiet(&self) -> bool {
         self.in_flight.is_empty()
             && self.writes.is_empty()
             && self.reads.is_empty()
+            && self.order.open.is_empty()
             && self.order.flushes.is_empty()
+            && self.members.fence == 0
+            && self.logs.iter().all(Log::is_quiet)
     }
 
     fn describe(&self) -> String {
         let stripes: usize = self.zones.iter().map(|zone| zone.stripes.len()).sum();
         format!(
-            "{} commands, {} writes, {} reads, {} flushes, {stripes} open stripes",
+            "{} commands, {} writes, {} reads, {} flushes, {stripes} open stripes; failed {:?}, broken {:?}, fence {}",
             self.in_flight.len(),
             self.writes.len(),
             self.reads.len(),
-            self.order.flushes.len()
+            self.order.flushes.len(),
+            self.members.failed,
+            self.members.broken,
+            self.members.fence,
         )
     }
 
     fn audit_zones(&self, drive: DriveIndex, zones: &[zone::rules::Zone]) -> Option<String> {
-        let differs = |(own, zone): (&LogicalZone, &zone::rules::Zone)| {
-            own.state == State::Open
-                && zone.area.is_none()
-                && own.writers[drive.index()].committed < self.limits.capacity
-        };
-        let found = self.zones.iter().zip(zones).position(differs);
-        found.map(|zone| format!("zone {zone} has no area, and is being written"))
+        self.mistaken_zone(drive.index(), zones)
     }
 
     fn check_invariants(&self) {
+        let mut held = 0;
         for zone in &self.zones {
-            let first = zone.stripes.front().map(|stripe| stripe.number * self.map.chunk_blocks());
             for writer in &zone.writers {
-                let end = first.unwrap_or(writer.wanted) + self.map.chunk_blocks();
-                assert!(
-                    writer.committed <= writer.wanted && writer.wanted <= end,
-                    "only what is whole is passed"
-                );
+                assert!(writer.committed <= writer.wanted, "a write pointer is where it is to be, or behind");
+                let behind = zone.stripes.back().map(|stripe| self.map.offset(stripe.number + 1, 0));
+                assert!(behind.is_none_or(|behind| writer.wanted <= behind), "only what is whole is passed");
             }
             assert!(zone.stripes.iter().all(|stripe| stripe.acked as usize <= stripe.data.len()));
+            held += zone.stripes.iter().map(|stripe| stripe.data.len()).sum::<usize>();
+        }
+        if self.is_quiet() {
+            let out = self.frames.frames_out();
+            assert!(out == held, "{out} frames are out, {held} are held");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is particular to runs of the baseline after RAIZN: its volume has zones, its drives have their places, a member
+//! What is particular to runs of the baselines after RAIZN and ZRAID: its volume has zones, its drives have their places, a member
 //! is rebuilt while clients wait, and no drive may be needed of those that are there.
 
 use crate::bays::{Bays, Mounted};
@@ -6,11 +6,11 @@ use crate::engine::{Array, Volume};
 use crate::oracle::stamp_of;
 use crate::service::Service;
 use crate::tally::Failure;
-use array::engine::Engine;
-use array::request::{Outcome, Request, RequestId, RequestOp, Volume as _};
+use array::request::{Outcome, Request, RequestId, RequestOp, Volume as Requests};
 use base::time::Instant;
 use base::units::{DriveIndex, Lba, ZoneIndex};
 use baseline::volume::RaiznVolume;
+use baseline::zraid::{self, ZraidVolume};
 use baseline::{MountError, RebuildError, mount, replace_member};
 use std::collections::BTreeSet;
 use zone::device::ZonedDevice;
@@ -28,16 +28,22 @@ pub(crate) fn mount_array(
     bays: &mut Bays,
     devices: Devices,
 ) -> Result<Mounted, Failure> {
-    let Array::Raizn(_, tuning) = service.array else { panic!("only asked of the baseline") };
-    let mounted = mount(devices, tuning, service.now);
+    let mounted = mount_devices(&service.array, devices, service.now);
     if service.has_lost_power_in_recovery() {
         return Ok(Mounted::Dark);
     }
     match mounted {
-        Ok((engine, drives)) => {
-            service.ledger.count("rows relocated", engine.relocated_rows() as u64);
-            service.volume = Some(Volume::Raizn(Box::new(RaiznVolume::new(engine, drives))));
+        Ok(volume) => {
+            if let Volume::Raizn(volume) = &volume {
+                service.ledger.count("rows relocated", volume.engine.relocated_rows() as u64);
+            }
+            service.volume = Some(volume);
             Ok(Mounted::Done)
+        }
+        Err(MountError::WindowGone { member, .. }) if service.plan.gives_windows_up(member) => {
+            service.ledger.blame(member, "drive gives its windows up with the power");
+            assert!(bays.leave_out(member, &service.ledger), "it was mounted, and is blamed");
+            Ok(Mounted::Again)
         }
         // A mount that is refused changes nothing.
         Err(MountError::WrongDrive { .. }) if put_in_order(service, bays) => Ok(Mounted::Again),
@@ -61,6 +67,20 @@ pub(crate) fn mount_array(
     }
 }
 
+fn mount_devices(array: &Array, devices: Devices, now: Instant) -> Result<Volume, MountError> {
+    match array {
+        Array::Raizn(_, tuning) => {
+            let (engine, drives) = mount(devices, *tuning, now)?;
+            Ok(Volume::Raizn(Box::new(RaiznVolume::new(engine, drives))))
+        }
+        Array::Zraid(_) => {
+            let (engine, drives) = zraid::mount(devices, now)?;
+            Ok(Volume::Zraid(Box::new(ZraidVolume::new(engine, drives))))
+        }
+        Array::Log(_) => panic!("only asked of the baseline"),
+    }
+}
+
 /// An operator puts every drive where it belongs; false when they all were.
 fn put_in_order(service: &mut Service, bays: &mut Bays) -> bool {
     service.ledger.count("drives in the wrong place", 1);
@@ -69,7 +89,7 @@ fn put_in_order(service: &mut Service, bays: &mut Bays) -> bool {
 
 /// Rows of parity that crashes may have left out of their place: those of the stripes that were in flight.
 fn rows_relocated_max(service: &Service) -> u64 {
-    let Array::Raizn(config, tuning) = service.array else { panic!("only asked of the baseline") };
+    let Array::Raizn(config, tuning) = service.array else { return 0 };
     let stripes = u64::from(config.open_logical_zones_max()) * u64::from(tuning.stripes_in_flight);
     (service.tally.power_failures + 1) * stripes * u64::from(config.chunk_blocks)
 }
@@ -84,8 +104,12 @@ pub(crate) fn replace(service: &mut Service, bays: &mut Bays, member: usize) -> 
     let device = service.rack.device(drive);
     service.rack.lock().power.recovering = true;
     let now = service.now;
-    let Some(volume) = service.volume().raizn() else { return Ok(()) };
-    let rebuilt = replace_member(volume, now, DriveIndex::at(member), device);
+    let place = DriveIndex::at(member);
+    let rebuilt = match service.volume() {
+        Volume::Raizn(volume) => replace_member(volume, now, place, device),
+        Volume::Zraid(volume) => zraid::replace_member(volume, now, place, device),
+        Volume::Log(_) => panic!("only asked of the baseline"),
+    };
     service.rack.lock().power.recovering = false;
     let rebuilt = match rebuilt {
         Err(RebuildError::Refused(_)) => return service.turn(),
@@ -125,8 +149,7 @@ fn judge_stopped(service: &mut Service, member: usize, error: MountError) -> Res
 
 /// Checks what must hold at rest.
 pub(crate) fn check(service: &mut Service, bays: &mut Bays) -> Result<(), Failure> {
-    let Some(volume) = service.volume().raizn() else { return Ok(()) };
-    let engine = &volume.engine;
+    let Some(engine) = service.volume().zoned() else { return Ok(()) };
     engine.check_invariants();
     let (failed, is_broken) = (engine.failed_member(), engine.is_broken());
     if let Some(member) = failed.filter(|member| !service.ledger.is_blamed(*member)) {
@@ -172,7 +195,6 @@ fn audit(service: &mut Service, bays: &Bays) -> Result<(), Failure> {
 /// A copy of the drives, one of them lost, mounts and holds what was acknowledged: parity is right, in its place and
 /// in the logs.
 fn check_copy(service: &mut Service, bays: &Bays, lost: Option<usize>) -> Result<(), Failure> {
-    let Array::Raizn(_, tuning) = service.array else { panic!("only asked of the baseline") };
     let mut copies = bays.copies(&service.rack.lock());
     if let Some(lost) = lost {
         copies[lost] = None;
@@ -181,7 +203,7 @@ fn check_copy(service: &mut Service, bays: &Bays, lost: Option<usize>) -> Result
         Some(lost) => format!("if member {lost} were lost at rest: {what}"),
         None => format!("if the power failed at rest: {what}"),
     };
-    let (engine, drives) = match mount(copies, tuning, service.now) {
+    let mut volume = match mount_devices(&service.array, copies, service.now) {
         Ok(mounted) => mounted,
         Err(MountError::TooManyRelocated { rows }) if rows as u64 <= rows_relocated_max(service) => {
             return Ok(());
@@ -190,14 +212,16 @@ fn check_copy(service: &mut Service, bays: &Bays, lost: Option<usize>) -> Result
         Err(MountError::Drive { member, .. }) if service.ledger.is_blamed(member) => return Ok(()),
         Err(error) => return Err(Failure::new(about(format!("the array does not mount: {error}")))),
     };
-    let mut volume = RaiznVolume::new(engine, drives);
-    volume.engine.check_invariants();
-    let blocks = volume.engine.blocks();
+    volume.engine().check_invariants();
+    // What was not flushed may be gone, where that is so.
+    let mut oracle = service.clients.oracle.clone();
+    oracle.power_failed();
+    let blocks = oracle.blocks();
     for lba in (0..blocks).step_by(BLOCKS_AT_ONCE as usize) {
         let count = u32::try_from(blocks - lba).map_or(BLOCKS_AT_ONCE, |left| left.min(BLOCKS_AT_ONCE));
-        for (lba, stamp) in (lba..).zip(read_at_once(&mut volume, lba, count, service.now)?) {
-            let floor = service.clients.oracle.floor(lba);
-            if stamp.is_none_or(|stamp| !service.clients.oracle.may_read(lba, floor, stamp, false)) {
+        for (lba, stamp) in (lba..).zip(read_at_once(volume.clients_view(), lba, count, service.now)?) {
+            let floor = oracle.floor(lba);
+            if stamp.is_none_or(|stamp| !oracle.may_read(lba, floor, stamp, false)) {
                 return Err(Failure::at(lba, about(format!("block {lba} would read as {stamp:?}"))));
             }
         }
@@ -207,7 +231,7 @@ fn check_copy(service: &mut Service, bays: &Bays, lost: Option<usize>) -> Result
 
 /// Returns the stamps of blocks of a volume whose drives take no time.
 fn read_at_once(
-    volume: &mut RaiznVolume,
+    volume: &mut dyn Requests,
     lba: u64,
     blocks: u32,
     now: Instant,

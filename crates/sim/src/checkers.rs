@@ -24,7 +24,7 @@ pub(crate) fn check_at_rest(service: &mut Service, bays: &mut Bays) -> Result<()
     }
     service.tally.checks += 1;
     match service.array {
-        Array::Raizn(..) => baseline::check(service, bays),
+        Array::Raizn(..) | Array::Zraid(_) => baseline::check(service, bays),
         Array::Log(_) => AtRest { service, bays }.check(),
     }
 }

@@ -19,6 +19,7 @@ use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
+use baseline::record::Scheme;
 use drive::emulated::{AreaFate, EmulatedDrive, HeapMedia};
 use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
 use history::{History, Mark};
@@ -35,8 +36,6 @@ use zone::rules::Zone;
 const FOOTER_MAGIC: &[u8] = b"ZWFT";
 /// First bytes of a journal block of a cache.
 const JOURNAL_MAGIC: &[u8] = b"ZWCJRNL1";
-/// First bytes of a superblock of the baseline.
-const BASELINE_MAGIC: &[u8] = b"ZWRAIZN1";
 
 /// A command in flight.
 #[derive(Debug)]
@@ -758,8 +757,10 @@ impl Drive {
             Op::Flush => Kind::Flush,
             Op::Write { .. } if self.is_of_baseline => Kind::Chunk,
             Op::Append { frames } if self.is_of_baseline => {
-                let is_superblock =
-                    frames.first().is_some_and(|frame| frame.data.starts_with(BASELINE_MAGIC));
+                let begins = |scheme: Scheme| {
+                    frames.first().is_some_and(|frame| frame.data.starts_with(&scheme.magic()))
+                };
+                let is_superblock = begins(Scheme::Raizn) || begins(Scheme::Zraid);
                 if is_superblock { Kind::Superblock } else { Kind::Log }
             }
             Op::Write { .. } | Op::Append { .. } if self.has_superblocks(command.zone) => Kind::Superblock,

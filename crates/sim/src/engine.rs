@@ -1,4 +1,4 @@
-//! The engines that are simulated, as the world sees them: the log-structured one, and the baseline after RAIZN.
+//! The engines that are simulated, as the world sees them: the log-structured one, and the baselines after RAIZN and ZRAID.
 
 use array::engine::Engine;
 use array::log;
@@ -9,6 +9,8 @@ use base::erasure::ErasureCode;
 use base::units::DriveIndex;
 use baseline::config::{RaiznConfig, Tuning};
 use baseline::volume::RaiznVolume;
+use baseline::zoned::Zoned;
+use baseline::zraid::{self, ZraidVolume};
 use zone::device::Geometry;
 use zone::drives::DriveSet;
 use zone::stripe::Layout;
@@ -20,6 +22,8 @@ pub enum Array {
     Log(ArrayConfig),
     /// Array of the baseline.
     Raizn(RaiznConfig, Tuning),
+    /// Array of the baseline after ZRAID.
+    Zraid(RaiznConfig),
 }
 
 impl Array {
@@ -28,7 +32,7 @@ impl Array {
     pub fn geometry(&self) -> Geometry {
         match self {
             Array::Log(config) => config.geometry,
-            Array::Raizn(config, _) => config.geometry,
+            Array::Raizn(config, _) | Array::Zraid(config) => config.geometry,
         }
     }
 
@@ -37,7 +41,7 @@ impl Array {
     pub fn code(&self) -> ErasureCode {
         match self {
             Array::Log(config) => config.code(),
-            Array::Raizn(config, _) => config.map().layout.code,
+            Array::Raizn(config, _) | Array::Zraid(config) => config.map().layout.code,
         }
     }
 
@@ -46,7 +50,7 @@ impl Array {
     pub fn layout(&self) -> Layout {
         match self {
             Array::Log(config) => config.user_layout(),
-            Array::Raizn(config, _) => config.map().layout,
+            Array::Raizn(config, _) | Array::Zraid(config) => config.map().layout,
         }
     }
 
@@ -58,6 +62,18 @@ impl Array {
             Array::Raizn(config, _) => {
                 u64::from(config.logical_zones()) * u64::from(config.map().zone_blocks())
             }
+            Array::Zraid(config) => {
+                u64::from(zraid::config::logical_zones(config)) * u64::from(config.map().zone_blocks())
+            }
+        }
+    }
+
+    /// Blocks of a logical zone, where the volume has zones.
+    #[must_use]
+    pub fn logical_zone_blocks(&self) -> Option<u64> {
+        match self {
+            Array::Log(_) => None,
+            Array::Raizn(config, _) | Array::Zraid(config) => Some(u64::from(config.map().zone_blocks())),
         }
     }
 
@@ -67,6 +83,7 @@ impl Array {
         match self {
             Array::Log(config) => Array::Log(ArrayConfig { array, ..config.clone() }),
             Array::Raizn(config, tuning) => Array::Raizn(RaiznConfig { array, ..*config }, *tuning),
+            Array::Zraid(config) => Array::Zraid(RaiznConfig { array, ..*config }),
         }
     }
 
@@ -83,6 +100,7 @@ impl Array {
             Array::Raizn(config, tuning) => {
                 baseline::format(drives, config, tuning).map_err(|error| error.to_string())
             }
+            Array::Zraid(config) => zraid::format(drives, config).map_err(|error| error.to_string()),
         }
     }
 }
@@ -93,6 +111,8 @@ pub enum Volume {
     Log(Box<LogVolume>),
     /// Volume of the baseline.
     Raizn(Box<RaiznVolume>),
+    /// Volume of the baseline after ZRAID.
+    Zraid(Box<ZraidVolume>),
 }
 
 impl Volume {
@@ -102,6 +122,7 @@ impl Volume {
         match self {
             Volume::Log(volume) => &volume.engine,
             Volume::Raizn(volume) => &volume.engine,
+            Volume::Zraid(volume) => &volume.engine,
         }
     }
 
@@ -110,6 +131,7 @@ impl Volume {
         match self {
             Volume::Log(volume) => &mut **volume,
             Volume::Raizn(volume) => &mut **volume,
+            Volume::Zraid(volume) => &mut **volume,
         }
     }
 
@@ -117,15 +139,16 @@ impl Volume {
     pub fn log(&mut self) -> Option<&mut LogVolume> {
         match self {
             Volume::Log(volume) => Some(volume),
-            Volume::Raizn(_) => None,
+            Volume::Raizn(_) | Volume::Zraid(_) => None,
         }
     }
 
-    /// The baseline with its drives, if that is the one.
-    pub fn raizn(&mut self) -> Option<&mut RaiznVolume> {
+    /// The engine, where the volume has zones.
+    pub fn zoned(&self) -> Option<&dyn Zoned> {
         match self {
-            Volume::Raizn(volume) => Some(volume),
             Volume::Log(_) => None,
+            Volume::Raizn(volume) => Some(&volume.engine),
+            Volume::Zraid(volume) => Some(&volume.engine),
         }
     }
 
@@ -135,6 +158,7 @@ impl Volume {
         match self {
             Volume::Log(volume) => volume.is_at_rest(),
             Volume::Raizn(volume) => volume.is_at_rest(),
+            Volume::Zraid(volume) => volume.is_at_rest(),
         }
     }
 
@@ -143,7 +167,7 @@ impl Volume {
     pub fn has_ended(&self) -> bool {
         match self {
             Volume::Log(volume) => volume.has_ended(),
-            Volume::Raizn(_) => false,
+            Volume::Raizn(_) | Volume::Zraid(_) => false,
         }
     }
 
@@ -152,6 +176,7 @@ impl Volume {
         match self {
             Volume::Log(volume) => volume.fail_member(member),
             Volume::Raizn(volume) => volume.fail_member(member),
+            Volume::Zraid(volume) => volume.fail_member(member),
         }
     }
 }

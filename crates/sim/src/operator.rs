@@ -13,7 +13,7 @@ impl World {
     /// A server stops in order, as `zoneweave stop` has it, and starts again: clients are answered, what they wrote is flushed, a
     /// checkpoint is written. No drive loses its cache; commands that nobody waits for may take effect or not.
     pub(crate) fn restart(&mut self) -> Result<(), Failure> {
-        if let Array::Raizn(..) = self.service.array {
+        if !matches!(self.service.array, Array::Log(_)) {
             return Ok(());
         }
         self.service.drain()?;
@@ -97,7 +97,7 @@ impl World {
         if member >= self.service.plan.members {
             return Ok(());
         }
-        if let Array::Raizn(..) = self.service.array {
+        if !matches!(self.service.array, Array::Log(_)) {
             return baseline::replace(&mut self.service, &mut self.bays, member);
         }
         let drive = self.bays.replacement(member, &self.service);

@@ -75,7 +75,9 @@ impl World {
                 .collect();
             let mounted = match &self.service.array {
                 Array::Log(config) => self.mount_log(config.array, devices)?,
-                Array::Raizn(..) => baseline::mount_array(&mut self.service, &mut self.bays, devices)?,
+                Array::Raizn(..) | Array::Zraid(_) => {
+                    baseline::mount_array(&mut self.service, &mut self.bays, devices)?
+                }
             };
             match mounted {
                 Mounted::Done => return self.on_mounted(),

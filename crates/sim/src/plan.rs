@@ -13,16 +13,19 @@ use array::log::survivors::GcStreams;
 use base::random::Random;
 use base::time::Nanos;
 use baseline::config::{Header, RaiznConfig};
+use baseline::zraid::config::Limits;
 use drive::timing::ZoneMap;
 use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
 use zone::stripe::table::Packing;
 
-pub use areas::{AREA_SEEDS, DriveAreas};
+pub use areas::{AREA_SEEDS, DriveAreas, Fate};
 
 /// Count of seeds of which one is a run of the baseline.
 const BASELINE_ONE_IN: u64 = 8;
+/// Count of seeds with random write areas of which one is a run of the baseline after ZRAID.
+const ZRAID_ONE_IN: u64 = 6;
 
 /// Effect of a power failure on a transfer of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +94,9 @@ pub struct Baseline {
     pub stripes_in_flight: u32,
     /// Most blocks of one Zone Write.
     pub write_blocks: u32,
+    /// It is the one after ZRAID, which has neither of these options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zraid: bool,
 }
 
 /// The array, its drives and how they behave.
@@ -212,6 +218,10 @@ impl Plan {
         if seed < AREA_SEEDS && random.chance(1, BASELINE_ONE_IN) {
             return Plan::draw_baseline(random, seed);
         }
+        let random = &mut Random::from_seed(seed ^ 0x7a72_6169);
+        if seed >= AREA_SEEDS && random.chance(1, ZRAID_ONE_IN) {
+            return Plan::draw_zraid(random, seed);
+        }
         let random = &mut Random::from_seed(seed ^ 0x7061_6e6c);
         loop {
             let plan = Plan::draw_any(random, seed);
@@ -252,9 +262,61 @@ impl Plan {
             header_block: random.chance(1, 2),
             stripes_in_flight,
             write_blocks: chunk_blocks * pick(random, &[1, 2, 8]),
+            zraid: false,
         });
         assert!(plan.array().is_some(), "such a baseline works");
         plan
+    }
+
+    /// A plan of the baseline after ZRAID, with small windows that meet the ends of zones, and small logs.
+    fn draw_zraid(random: &mut Random, seed: u64) -> Plan {
+        let granule_blocks = pick(random, &[1, 1, 2]);
+        let chunk_blocks = 2 * granule_blocks * pick(random, &[1, 1, 2]);
+        let half: u32 = chunk_blocks * pick(random, &[1, 2, 3, 4]);
+        let open = pick(random, &[1, 1, 2, 3]);
+        let log: u32 = 2 * (open * half + 16) + pick(random, &[20, 60, 100]);
+        let zone_capacity_blocks = log.max(4 * half).next_multiple_of(chunk_blocks);
+        let mut plan = Plan::draw_any(random, seed);
+        plan.level = 5;
+        plan.members = pick(random, &[3, 3, 4, 4, 5, 6]);
+        plan.chunk_blocks = chunk_blocks;
+        plan.group_stripes = 1;
+        plan.zones = baseline::zraid::config::LOG_ZONES + open + pick(random, &[0, 1, 2]);
+        plan.zone_capacity_blocks = zone_capacity_blocks;
+        plan.open_zones = baseline::zraid::config::LOG_ZONES + open;
+        plan.append_blocks = chunk_blocks.max(pick(random, &[2, 3, 16]));
+        plan.transfer_blocks = chunk_blocks.max(pick(random, &[4, 8, 32]));
+        // What it does not promise anything for.
+        plan.volatile_cache = false;
+        plan.tearing = Tearing::Prefix;
+        plan.fill_percent = 100;
+        plan.rebuild_kib_per_second = 0;
+        plan.raizn = Some(Baseline {
+            header_block: false,
+            stripes_in_flight: 1,
+            write_blocks: chunk_blocks,
+            zraid: true,
+        });
+        // One drive may give windows up with the power; what the array knows of it then is that it is lost.
+        let mut fates = vec![Fate::Kept; plan.members];
+        if random.chance(1, 3) {
+            fates[random.index(plan.members)] = pick(random, &[Fate::KeptOnceMoved, Fate::Committed]);
+        }
+        plan.areas = Some(DriveAreas::of_zraid(open, 2 * half, granule_blocks, fates));
+        assert!(plan.array().is_some(), "such a baseline works");
+        plan
+    }
+
+    /// Acknowledged means durable: not where drives have volatile caches, and not in the baseline after ZRAID.
+    #[must_use]
+    pub fn is_write_through(&self) -> bool {
+        !self.volatile_cache && !self.is_zraid()
+    }
+
+    /// The engine is the baseline after ZRAID.
+    #[must_use]
+    pub fn is_zraid(&self) -> bool {
+        self.raizn.is_some_and(|baseline| baseline.zraid)
     }
 
     /// The plan, or one whose rebuilds take what clients leave.
@@ -425,6 +487,10 @@ impl Plan {
             stripes_in_flight: baseline.stripes_in_flight,
             write_blocks_max: baseline.write_blocks,
         };
+        if baseline.zraid {
+            let is_possible = Limits::of(&config).is_ok() && self.areas_are_alike();
+            return is_possible.then_some(Array::Zraid(config));
+        }
         // A torn write leaves its first blocks: what the baseline assumes (ADR 16).
         let may_tear = self.tearing == Tearing::Prefix;
         (may_tear && config.validate(&tuning).is_ok()).then_some(Array::Raizn(config, tuning))

@@ -17,7 +17,7 @@ impl World {
     pub(crate) fn re_add(&mut self, member: usize, cut: Option<At>) -> Result<(), Failure> {
         let is_ours =
             member < self.service.plan.members && !self.bays.blank.contains(&self.bays.drive_of[member]);
-        if !is_ours || matches!(self.service.array, Array::Raizn(..)) {
+        if !is_ours || !matches!(self.service.array, Array::Log(_)) {
             return Ok(());
         }
         self.part()?;

@@ -3,7 +3,6 @@
 //! The volume of the baseline has zones: a client of it writes where a zone goes on, and resets one that is full.
 
 use crate::clients::What;
-use crate::engine::Array;
 use crate::oracle::fill;
 use crate::service::Service;
 use crate::tally::Failure;
@@ -88,18 +87,14 @@ impl Service {
     /// a volume is full whose resets fail. A client of zones writes where its zone goes on, resets a zone that is full,
     /// and goes to another one while too many are open.
     pub(crate) fn place_to_write(&mut self, lba: u64, blocks: u64) -> Result<Option<(u64, u64)>, Failure> {
-        if let Array::Log(_) = self.array {
-            return Ok(Some((lba, blocks)));
-        }
-        let zone_blocks = self.logical_zone_blocks();
+        let Some(zone_blocks) = self.array.logical_zone_blocks() else { return Ok(Some((lba, blocks))) };
         let wanted = u32::try_from(lba / zone_blocks).expect("a small volume");
-        if !self.is_dark() && u64::from(self.raizn_pointer(wanted)) == zone_blocks {
+        if !self.is_dark() && u64::from(self.zone_pointer(wanted)) == zone_blocks {
             self.trim(lba, 1, false)?;
         }
         while !self.is_dark() {
-            let Some(volume) = self.volume().raizn() else { return Ok(Some((lba, blocks))) };
-            let engine = &volume.engine;
-            let zones = engine.config().logical_zones();
+            let Some(engine) = self.volume().zoned() else { return Ok(Some((lba, blocks))) };
+            let zones = engine.logical_zones();
             assert!(wanted < zones, "logical zone {wanted} of {zones}");
             let mut possible = (0..zones).map(|more| (wanted + more) % zones);
             if let Some(zone) = possible.find(|zone| engine.accepts_writes(*zone)) {
@@ -119,12 +114,9 @@ impl Service {
 
     /// Returns the range that is trimmed when some blocks are to be: the baseline knows whole zones only.
     pub(crate) fn range_to_trim(&self, lba: u64, blocks: u64) -> (u64, u64) {
-        match self.array {
-            Array::Log(_) => (lba, blocks),
-            Array::Raizn(..) => {
-                let zone_blocks = self.logical_zone_blocks();
-                (lba / zone_blocks * zone_blocks, zone_blocks)
-            }
+        match self.array.logical_zone_blocks() {
+            None => (lba, blocks),
+            Some(zone_blocks) => (lba / zone_blocks * zone_blocks, zone_blocks),
         }
     }
 
@@ -138,14 +130,7 @@ impl Service {
         61.min(self.plan.client_frames as u64 / 2)
     }
 
-    fn logical_zone_blocks(&self) -> u64 {
-        match &self.array {
-            Array::Log(_) => 1,
-            Array::Raizn(config, _) => u64::from(config.map().zone_blocks()),
-        }
-    }
-
-    fn raizn_pointer(&mut self, zone: u32) -> u32 {
-        self.volume().raizn().map_or(0, |volume| volume.engine.write_pointer(zone))
+    fn zone_pointer(&mut self, zone: u32) -> u32 {
+        self.volume().zoned().map_or(0, |engine| engine.write_pointer(zone))
     }
 }

@@ -42,6 +42,20 @@ const ENGINE_KINDS: usize = 10;
 const BASELINE_KINDS: &[Kind] =
     &[Kind::Any, Kind::Read, Kind::Chunk, Kind::Log, Kind::Log, Kind::Superblock, Kind::Reset];
 
+/// Those of the baseline after ZRAID.
+const ZRAID_KINDS: &[Kind] = &[
+    Kind::Any,
+    Kind::Read,
+    Kind::Chunk,
+    Kind::Chunk,
+    Kind::Log,
+    Kind::Superblock,
+    Kind::Reset,
+    Kind::Area,
+    Kind::Commit,
+    Kind::Commit,
+];
+
 /// True for what the baseline after RAIZN promises something for (ADR 16): not for blocks and zones that break, nor for
 /// scrubs, which it does not have.
 pub fn is_of_baseline(step: &Step) -> bool {
@@ -221,7 +235,8 @@ impl Author<'_> {
     /// A moment: rare kinds come soon, common ones late.
     fn at(&mut self) -> At {
         if self.plan.raizn.is_some() {
-            let kind = pick(&mut self.random, BASELINE_KINDS);
+            let kinds = if self.plan.is_zraid() { ZRAID_KINDS } else { BASELINE_KINDS };
+            let kind = pick(&mut self.random, kinds);
             return self.at_kind(kind);
         }
         let kind = KINDS[self.random.index(ENGINE_KINDS)].0;
@@ -370,7 +385,7 @@ impl Author<'_> {
     /// any drives, where all may break. Drawn from a stream of its own, where drives have areas.
     fn take_areas(&mut self) {
         let mut random = Random::from_seed(self.plan.seed ^ 0x7461_6b65);
-        if self.plan.areas.is_none() || self.theme == Theme::Calm {
+        if self.plan.areas.is_none() || self.plan.raizn.is_some() || self.theme == Theme::Calm {
             return;
         }
         let breaks = self.theme != Theme::Power && self.code.tolerance() > 0 && random.chance(1, 2);

@@ -52,7 +52,7 @@ impl Service {
         let blocks = usize::try_from(array.volume_blocks()).expect("a small volume");
         assert!(blocks > 0, "a volume has blocks");
         Service {
-            clients: Clients::new(blocks, !plan.volatile_cache, rack.clone()),
+            clients: Clients::new(blocks, plan.is_write_through(), rack.clone()),
             ledger: Ledger::new(array.code()),
             plan: plan.clone(),
             array,

@@ -63,7 +63,7 @@ impl World {
         array
             .format(&mut DriveSet::new(devices), &members)
             .map_err(|error| Failure::new(format!("a new array cannot be made: {error}")))?;
-        let keeps_order = matches!(array, Array::Raizn(..));
+        let keeps_order = !matches!(array, Array::Log(_));
         Ok(World {
             service: Service::new(plan, array, rack),
             bays: Bays::new(plan.members, keeps_order),

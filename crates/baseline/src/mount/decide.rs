@@ -20,9 +20,8 @@ use crate::logical_zone::{Part, Stripe};
 use crate::record::array_tag;
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::ZoneIndex;
 use base::xor::{Block, xor_blocks};
-use zone::format::oob::{Place, Role, block_is_whole};
+use zone::format::oob::{Place, block_is_whole};
 
 /// Contents of a place of a stripe.
 enum Known {
@@ -120,16 +119,8 @@ fn generation_of(
 
 impl Zone<'_> {
     fn place(&self, stripe: u32, piece: usize, row: u32) -> Place {
-        Place {
-            array: array_tag(&self.scan.config),
-            segment: self.generation,
-            zone: ZoneIndex(self.number),
-            stripe,
-            group: stripe,
-            piece: u8::try_from(piece).expect("at most 32 members"),
-            row: u8::try_from(row).expect("validated: at most 64 rows"),
-            role: if piece < self.map.data_count() { Role::Data } else { Role::Parity },
-        }
+        let array = array_tag(&self.scan.config);
+        self.map.place(array, (self.number, self.generation), stripe, piece, row)
     }
 
     /// Reads a stripe.

@@ -2,14 +2,14 @@
 
 use super::{MountError, execute};
 use crate::config::{LOG_ZONES, RaiznConfig, count};
-use crate::record::{Kind, Record, Superblock, array_tag};
+use crate::record::{Kind, Record, Scheme, Superblock, array_tag};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::{OOB_BYTES, ZoneIndex};
+use base::units::{DriveIndex, OOB_BYTES, ZoneIndex};
 use base::xor::Block;
 use std::collections::BTreeMap;
-use zone::device::{Op, ZoneState};
+use zone::device::{Op, ZoneDescriptor, ZoneState};
 use zone::drives::DriveSet;
 use zone::format::oob::{self, Bound};
 
@@ -48,29 +48,24 @@ pub struct Scan {
 }
 
 /// A log zone as it was read: member, place, blocks.
-type LogZone = (usize, usize, Vec<Frame>);
+pub type LogZone = (usize, usize, Vec<Frame>);
 
-impl Scan {
-    /// Scans.
+/// What the superblocks say.
+pub struct Found {
+    /// All of them, with the member that holds each.
+    pub superblocks: Vec<(usize, Superblock)>,
+    /// The one that counts.
+    pub newest: Superblock,
+    /// The member that is missing, or not believed.
+    pub missing: Option<usize>,
+}
+
+impl Found {
+    /// Decides who belongs to an array of so many places.
     ///
     /// # Errors
-    /// When there is no array, or not enough of it, or a drive fails.
-    pub fn of(drives: &mut DriveSet, now: Instant) -> Result<Scan, MountError> {
-        let members = drives.len();
-        let mut pointers = vec![Vec::new(); members];
-        let mut logs: Vec<LogZone> = Vec::new();
-        for (member, written) in pointers.iter_mut().enumerate() {
-            let Some(geometry) = drives.geometry(base::units::DriveIndex::at(member)).copied() else {
-                continue;
-            };
-            *written = read_pointers(drives, member, now)?;
-            for place in 0..LOG_ZONES as usize {
-                let Some(zone) = (geometry.zones + count(place)).checked_sub(LOG_ZONES) else { continue };
-                let blocks = written[zone as usize];
-                logs.push((member, place, read_blocks(drives, member, (zone, 0, blocks), now)?));
-            }
-        }
-        let superblocks = superblocks_in(drives, &logs);
+    /// When there is no array, or not enough of it.
+    pub fn of(superblocks: Vec<(usize, Superblock)>, members: usize) -> Result<Found, MountError> {
         let complete = || superblocks.iter().filter(|(_, superblock)| superblock.sequence > 0);
         let newest = complete().max_by_key(|(_, found)| (found.epoch, found.sequence, found.failed));
         let (_, newest) = *newest.ok_or(MountError::NoSuperblock)?;
@@ -90,6 +85,25 @@ impl Scan {
         if missing.len() > 1 || members != newest.config.members {
             return Err(MountError::TooFewMembers { present: newest.config.members - missing.len() });
         }
+        Ok(Found { superblocks, newest, missing: missing.first().copied() })
+    }
+}
+
+impl Scan {
+    /// Scans.
+    ///
+    /// # Errors
+    /// When there is no array, or not enough of it, or a drive fails.
+    pub fn of(drives: &mut DriveSet, now: Instant) -> Result<Scan, MountError> {
+        let members = drives.len();
+        let mut pointers = vec![Vec::new(); members];
+        let mut logs: Vec<LogZone> = Vec::new();
+        for (member, written) in pointers.iter_mut().enumerate() {
+            *written = read_pointers(drives, member, now)?;
+            logs.extend(read_logs(drives, member, written, LOG_ZONES, now)?);
+        }
+        let found = Found::of(superblocks_in(drives, &logs, Scheme::Raizn), members)?;
+        let Found { superblocks, newest, missing } = found;
         let has_newest = |member: usize| {
             let is_it = |found: &Superblock| Superblock { member: newest.member, ..*found } == newest;
             superblocks.iter().any(|(place, superblock)| *place == member && is_it(superblock))
@@ -98,7 +112,7 @@ impl Scan {
             config: newest.config,
             newest,
             knows_newest: (0..members).map(has_newest).collect(),
-            missing: missing.first().copied(),
+            missing,
             epoch_max: superblocks.iter().map(|(_, superblock)| superblock.epoch).max().unwrap_or(0),
             pointers,
             dead: vec![BTreeMap::new(); members],
@@ -162,7 +176,7 @@ impl Scan {
                         }
                     }
                 }
-                Kind::Superblock => {}
+                Kind::Superblock | Kind::Mark | Kind::WritePointer => {}
                 Kind::Reset => {
                     let dead = self.dead[member].entry(record.zone).or_default();
                     *dead = record.generation.max(*dead);
@@ -199,14 +213,46 @@ impl Scan {
     }
 }
 
-/// Write pointers of all zones of a drive.
+/// Write pointers of all zones of a drive; none when it is missing.
 fn read_pointers(drives: &mut DriveSet, member: usize, now: Instant) -> Result<Vec<u32>, MountError> {
-    let answer = execute(drives, member, ZoneIndex(0), Op::Report { count: u32::MAX }, now)?;
-    let written = |descriptor: &zone::device::ZoneDescriptor| match descriptor.state {
-        ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => descriptor.capacity,
-        _ => descriptor.write_pointer,
-    };
-    Ok(answer.report.iter().map(written).collect())
+    Ok(read_zones(drives, member, now)?.iter().map(written).collect())
+}
+
+/// States of all zones of a drive; none when it is missing.
+pub fn read_zones(
+    drives: &mut DriveSet,
+    member: usize,
+    now: Instant,
+) -> Result<Vec<ZoneDescriptor>, MountError> {
+    if drives.geometry(DriveIndex::at(member)).is_none() {
+        return Ok(Vec::new());
+    }
+    Ok(execute(drives, member, ZoneIndex(0), Op::Report { count: u32::MAX }, now)?.report)
+}
+
+/// Blocks of a zone behind which nothing is written, but in a window.
+pub fn written(zone: &ZoneDescriptor) -> u32 {
+    match zone.state {
+        ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => zone.capacity,
+        _ => zone.write_pointer,
+    }
+}
+
+/// Reads the log of a drive, which has so many zones at its end; `written` is how far each zone is.
+pub fn read_logs(
+    drives: &mut DriveSet,
+    member: usize,
+    written: &[u32],
+    log_zones: u32,
+    now: Instant,
+) -> Result<Vec<LogZone>, MountError> {
+    let mut logs = Vec::new();
+    for place in 0..log_zones as usize {
+        let Some(zone) = (count(written.len() + place)).checked_sub(log_zones) else { continue };
+        let Some(blocks) = written.get(zone as usize) else { continue };
+        logs.push((member, place, read_blocks(drives, member, (zone, 0, *blocks), now)?));
+    }
+    Ok(logs)
 }
 
 /// Reads (zone, first block, blocks) of a drive.
@@ -216,7 +262,7 @@ pub fn read_blocks(
     (zone, first, blocks): (u32, u32, u32),
     now: Instant,
 ) -> Result<Vec<Frame>, MountError> {
-    let geometry = drives.geometry(base::units::DriveIndex::at(member)).copied();
+    let geometry = drives.geometry(DriveIndex::at(member)).copied();
     let blocks_max = geometry.map_or(1, |geometry| geometry.transfer_blocks_max);
     let mut all = Vec::new();
     while count(all.len()) < blocks {
@@ -228,13 +274,13 @@ pub fn read_blocks(
     Ok(all)
 }
 
-/// All superblocks, with the member that holds each.
-fn superblocks_in(drives: &DriveSet, logs: &[LogZone]) -> Vec<(usize, Superblock)> {
+/// All superblocks of arrays of an engine, with the member that holds each.
+pub fn superblocks_in(drives: &DriveSet, logs: &[LogZone], scheme: Scheme) -> Vec<(usize, Superblock)> {
     let mut found = Vec::new();
     for (member, _, frames) in logs {
-        let Some(geometry) = drives.geometry(base::units::DriveIndex::at(*member)) else { continue };
+        let Some(geometry) = drives.geometry(DriveIndex::at(*member)) else { continue };
         for frame in frames {
-            let Some(superblock) = Superblock::decode(&frame.data, *geometry) else { continue };
+            let Some(superblock) = Superblock::decode(scheme, &frame.data, *geometry) else { continue };
             let record = Record::of_frame(array_tag(&superblock.config), frame);
             if record.is_some_and(|record| record.kind == Kind::Superblock) {
                 found.push((*member, superblock));

@@ -1,6 +1,6 @@
 //! Limits of an array of ZRAID: what follows from its drives, chunks and windows. The array is described as the baseline's is.
 
-use crate::config::{ConfigError, RaiznConfig};
+use crate::config::{CHUNK_BLOCKS_MAX, ConfigError, OTHER_RECORDS_MAX, RaiznConfig, count};
 use base::erasure::PIECES_MAX;
 use zone::device::Geometry;
 
@@ -38,7 +38,10 @@ impl Limits {
         if chunk == 0 || !chunk.is_multiple_of(2 * granule) {
             return Err(ConfigError::Granule { chunk, granule });
         }
-        if !capacity.is_multiple_of(chunk) {
+        if chunk > CHUNK_BLOCKS_MAX {
+            return Err(ConfigError::ChunkBlocks(chunk));
+        }
+        if capacity == 0 || !capacity.is_multiple_of(chunk) {
             return Err(ConfigError::ZoneCapacity(capacity));
         }
         let half = areas.window_blocks / 2 / chunk * chunk;
@@ -51,11 +54,24 @@ impl Limits {
             }
         }
         let open = config.geometry.open_zones_max.min(config.geometry.active_zones_max);
-        let open_zones = open.saturating_sub(LOG_ZONES).min(areas.zones_max);
+        let open_zones =
+            open.saturating_sub(LOG_ZONES).min(areas.zones_max).min(zones.saturating_sub(LOG_ZONES));
         if zones <= LOG_ZONES || open_zones == 0 {
             return Err(ConfigError::Zones);
         }
-        Ok(Limits { capacity, half, open_zones: open_zones as usize })
+        let limits = Limits { capacity, half, open_zones: open_zones as usize };
+        let needed = 2 * limits.mount_blocks();
+        if needed > capacity {
+            return Err(ConfigError::LogZone { needed, capacity });
+        }
+        Ok(limits)
+    }
+
+    /// Most blocks that a mount, or one zone of a log that replaces another, writes at once to the log of a drive: partial parity of all
+    /// zones that end, and what is said of members and zones.
+    #[must_use]
+    pub fn mount_blocks(&self) -> u32 {
+        count(self.open_zones) * self.half + OTHER_RECORDS_MAX
     }
 }
 

@@ -1,6 +1,7 @@
 //! A logical zone: what waits for it, its open stripes, and the writers of its drives' zones.
 
 use crate::config::Map;
+use crate::logical_zone::{Pending, Reset, Span};
 use base::frame::Frame;
 use std::collections::VecDeque;
 
@@ -24,6 +25,17 @@ pub enum Kind {
     Piece(usize),
     /// Parity of all pieces up to this one.
     Partial(usize),
+}
+
+impl Kind {
+    /// Positions of its stripe that parity of a row covers.
+    #[must_use]
+    pub fn coverage(self, map: &Map, row: u32) -> u32 {
+        match self {
+            Kind::Piece(_) => map.stripe_blocks(),
+            Kind::Partial(piece) => map.within(piece, row) + 1,
+        }
+    }
 }
 
 /// Blocks of a chunk on their way to a drive.
@@ -65,15 +77,6 @@ pub enum Partial {
     Sent,
     /// It is durable.
     Done,
-}
-
-/// A part of a write in one stripe.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// Write slot.
-    pub write: u32,
-    /// Position behind its last block.
-    pub end: u32,
 }
 
 /// A stripe that is not whole.
@@ -123,6 +126,14 @@ impl Stripe {
         self.is_whole(map) && !self.partial.contains(&Partial::Sent)
     }
 
+    /// Nothing of it waits or is on its way.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.spans.is_empty()
+            && self.acked as usize == self.data.len()
+            && !self.partial.iter().any(|one| matches!(one, Partial::Waits | Partial::Sent))
+    }
+
     fn is_whole(&self, map: &Map) -> bool {
         self.parity_done == map.chunk_blocks() && self.done.iter().all(|done| *done)
     }
@@ -153,34 +164,31 @@ impl Stripe {
     }
 }
 
-/// Blocks of a write that wait for a stripe.
-#[derive(Debug)]
-pub struct Waiting {
-    /// Write slot.
-    pub write: u32,
-    /// Blocks that are left.
-    pub frames: VecDeque<Frame>,
-}
-
 /// A logical zone.
 #[derive(Debug)]
 pub struct LogicalZone {
     /// State.
     pub state: State,
+    /// Tells it from what it was before it was reset; 0 while it is empty.
+    pub generation: u64,
     /// Position at which the next write that arrives must begin.
     pub write_pointer: u32,
     /// Blocks that are in stripes, or were.
     pub placed: u32,
     /// Position up to which a log says what was written.
     pub logged: u32,
-    /// The block that marks the first chunk is durable.
+    /// The block that marks it as used is durable.
     pub is_marked: bool,
-    /// Writes in order of arrival.
-    pub waiting: VecDeque<Waiting>,
+    /// Requests in order of arrival.
+    pub waiting: VecDeque<Pending>,
     /// Open stripes in order.
     pub stripes: VecDeque<Stripe>,
     /// One for each drive.
     pub writers: Vec<Writer>,
+    /// A reset under way.
+    pub reset: Option<Reset>,
+    /// Reads of what is on its drives, in flight.
+    pub readers: u32,
 }
 
 impl LogicalZone {
@@ -189,6 +197,7 @@ impl LogicalZone {
     pub fn new(members: usize) -> LogicalZone {
         LogicalZone {
             state: State::Empty,
+            generation: 0,
             write_pointer: 0,
             placed: 0,
             logged: 0,
@@ -196,7 +205,52 @@ impl LogicalZone {
             waiting: VecDeque::new(),
             stripes: VecDeque::new(),
             writers: (0..members).map(|_| Writer::default()).collect(),
+            reset: None,
+            readers: 0,
         }
+    }
+
+    /// True when it takes a zone of each drive that is active, or soon will.
+    #[must_use]
+    pub fn is_open(&self, map: &Map) -> bool {
+        let is_write = |pending: &Pending| matches!(pending, Pending::Write { .. });
+        matches!(self.state, State::Opening(_) | State::Open)
+            || 0 < self.write_pointer && self.write_pointer < map.zone_blocks()
+            || self.waiting.iter().any(is_write)
+    }
+
+    /// Nothing of it is on its way to or from drives, and all that was placed survives.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let is_idle =
+            |writer: &Writer| writer.queue.is_empty() && writer.in_flight == 0 && !writer.is_committing;
+        self.readers == 0
+            && self.reset.is_none()
+            && !matches!(self.state, State::Opening(_))
+            && self.writers.iter().all(is_idle)
+            && self.stripes.iter().all(Stripe::is_quiet)
+    }
+
+    /// Position up to which all survives the loss of a drive.
+    #[must_use]
+    pub fn acked_position(&self, map: &Map) -> u32 {
+        let Some(first) = self.stripes.front() else { return self.placed };
+        let mut position = first.number * map.stripe_blocks();
+        for stripe in &self.stripes {
+            position += stripe.acked;
+            if stripe.acked < map.stripe_blocks() {
+                break;
+            }
+        }
+        position
+    }
+
+    /// True when write pointers tell that all up to a position was written, whichever drive is lost, or soon will.
+    #[must_use]
+    pub fn is_told(&self, map: &Map, position: u32) -> bool {
+        let Some(last) = position.checked_sub(1).map(|last| map.spot(last)) else { return true };
+        let is_first = self.stripes.front().is_none_or(|first| last.stripe <= first.number);
+        position.is_multiple_of(map.chunk_blocks()) && last.piece > 0 && is_first
     }
 
     /// The open stripe of a number.
@@ -213,6 +267,12 @@ impl LogicalZone {
     pub fn stripe_mut(&mut self, number: u32) -> &mut Stripe {
         let first = self.stripes.front().expect("a stripe is open").number;
         &mut self.stripes[(number - first) as usize]
+    }
+
+    /// The open stripe of a number, if it is there.
+    pub fn stripe_of(&mut self, number: u32) -> Option<&mut Stripe> {
+        let first = self.stripes.front()?.number;
+        self.stripes.get_mut(number.checked_sub(first)? as usize)
     }
 
     /// A part waits for its drive; what goes on with the last one that waits leaves with it.

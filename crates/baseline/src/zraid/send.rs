@@ -9,12 +9,16 @@
 
 use super::Zraid;
 use super::log::Purpose;
-use super::logical_zone::{Kind, Part, Partial, Span, State, Stripe};
+use super::logical_zone::{Kind, Part, Partial, State, Stripe};
+use crate::config::count;
+use crate::logical_zone::{Pending, Span};
+use crate::record::{self, Record};
+use crate::write::seal_block;
 use array::engine::Effects;
 use base::frame::Frame;
 use base::units::ZoneIndex;
 use base::xor::xor_blocks;
-use zone::device::{Completion, Op, Token};
+use zone::device::{Op, Token};
 
 /// Writes that a zone of a drive has at a time: so many of 4 KiB get all that it gives (`lab run biza5`), and parts that wait grow.
 const WRITES_PER_ZONE: u32 = 4;
@@ -27,32 +31,40 @@ pub(super) enum Sent {
     Commit { zone: u32, end: u32 },
     Log { purpose: Purpose, place: usize },
     LogReset,
-    Read { read: u32, at: usize },
+    ZoneReset { zone: u32 },
+    Read { read: u32, at: u32 },
+    Source { decode: u32, piece: usize },
 }
 
 impl Zraid {
     /// Opens the zones of a logical zone.
     pub(super) fn open_zone(&mut self, number: u32, fx: &mut Effects) {
         let members = self.config.members;
-        self.zones[number as usize].state = State::Opening(u32::try_from(members).expect("few drives"));
+        self.generations += 1;
+        let zone = &mut self.zones[number as usize];
+        zone.state = State::Opening(count(members));
+        zone.generation = u64::from(self.members.epoch) << 32 | self.generations;
         for drive in 0..members {
             self.command(drive, number, Sent::Open { zone: number }, Op::OpenWithArea, fx);
         }
         self.mark(number, fx);
     }
 
-    fn command(&mut self, drive: usize, zone: u32, sent: Sent, op: Op, fx: &mut Effects) {
+    /// Hands a command to a drive. What one that is missing was to do is over.
+    pub(super) fn command(&mut self, drive: usize, zone: u32, sent: Sent, op: Op, fx: &mut Effects) {
         let token = self.in_flight.insert(sent);
-        fx.command(drive, ZoneIndex(zone), Token(u64::from(token)), op);
-    }
-
-    /// A command is over.
-    pub(super) fn on_sent(&mut self, sent: Sent, drive: usize, completion: Completion, fx: &mut Effects) {
-        if let Sent::Read { read, at } = sent {
-            self.on_read(read, at, completion.frames, fx);
+        if !self.members.is_failed(drive) {
+            fx.command(drive, ZoneIndex(zone), Token(u64::from(token)), op);
             return;
         }
-        self.frames.give_vec(completion.frames);
+        if let Op::Write { frames, .. } | Op::Append { frames } = op {
+            self.frames.give_vec(frames);
+        }
+        self.skipped.push_back((drive, token));
+    }
+
+    /// A command that changes something is over.
+    pub(super) fn on_sent(&mut self, sent: Sent, drive: usize, fx: &mut Effects) {
         match sent {
             Sent::Open { zone } => {
                 let state = &mut self.zones[zone as usize].state;
@@ -74,7 +86,8 @@ impl Zraid {
             }
             Sent::Log { purpose, place } => self.on_logged(drive, purpose, place, fx),
             Sent::LogReset => self.on_log_reset(drive, fx),
-            Sent::Read { .. } => unreachable!("it was answered above"),
+            Sent::ZoneReset { zone } => self.on_zone_reset(zone, fx),
+            Sent::Read { .. } | Sent::Source { .. } => unreachable!("reads change nothing"),
         }
     }
 
@@ -85,17 +98,19 @@ impl Zraid {
         let stripe = zone.placed / map.stripe_blocks();
         let end = (stripe + 1) * map.chunk_blocks();
         let may = zone.writers.iter().all(|writer| end <= writer.committed + self.limits.half);
-        if zone.state != State::Open || zone.waiting.is_empty() || !may {
+        if zone.state != State::Open || zone.reset.is_some() || !may {
             return false;
         }
         if zone.placed.is_multiple_of(map.stripe_blocks()) {
             zone.stripes.push_back(Stripe::new(stripe, &map));
         }
-        let waiting = zone.waiting.front_mut().expect("it was looked at");
-        let (write, begin) = (waiting.write, zone.placed % map.stripe_blocks());
-        let left = u32::try_from(waiting.frames.len()).expect("a request is small");
+        let Some(Pending::Write { write, frames }) = zone.waiting.front_mut() else {
+            unreachable!("it was looked at")
+        };
+        let (write, begin) = (*write, zone.placed % map.stripe_blocks());
+        let left = count(frames.len());
         let blocks = left.min(map.stripe_blocks() - begin);
-        let taken: Vec<Frame> = waiting.frames.drain(..blocks as usize).collect();
+        let taken: Vec<Frame> = frames.drain(..blocks as usize).collect();
         if blocks == left {
             zone.waiting.pop_front();
         }
@@ -148,7 +163,7 @@ impl Zraid {
         }
     }
 
-    fn queue_part(&mut self, number: u32, part: Part) {
+    pub(super) fn queue_part(&mut self, number: u32, part: Part) {
         let drive = self.drive_of(number, part);
         self.zones[number as usize].queue(drive, part);
     }
@@ -230,11 +245,12 @@ impl Zraid {
         let writer = &mut self.zones[number as usize].writers[drive];
         assert!(offset >= writer.wanted && offset + part.rows <= writer.committed + 2 * self.limits.half);
         writer.in_flight += 1;
-        self.command(drive, number, Sent::Write { zone: number, part }, Op::Write { offset, frames }, fx);
+        let sent = Sent::Write { zone: number, part };
+        self.command(drive, number, sent, Op::Write { offset, frames }, fx);
     }
 
     /// A block of a part.
-    fn fill(&mut self, number: u32, part: Part, row: u32, frame: &mut Frame) {
+    pub(super) fn fill(&mut self, number: u32, part: Part, row: u32, frame: &mut Frame) {
         let map = self.map;
         let stripe = self.zones[number as usize].stripe_mut(part.stripe);
         let pieces = match part.kind {
@@ -245,13 +261,34 @@ impl Zraid {
         let sources: Vec<_> =
             pieces.map(|piece| &stripe.data[map.within(piece, row) as usize].data).collect();
         xor_blocks(&mut frame.data, &sources);
-        seal(frame, number, Part { row, rows: 1, ..part });
+        self.seal(number, part, row, frame);
+    }
+
+    /// Says in a block's metadata what it is.
+    pub(super) fn seal(&self, number: u32, part: Part, row: u32, frame: &mut Frame) {
+        let map = self.map;
+        let (zone, generation) = (number, self.zones[number as usize].generation);
+        let kind = match part.kind {
+            Kind::Piece(piece) if piece < map.data_count() => {
+                seal_block(frame, &map.place(self.tag, (zone, generation), part.stripe, piece, row));
+                return;
+            }
+            Kind::Piece(_) => record::Kind::Settled,
+            Kind::Partial(_) => record::Kind::Partial,
+        };
+        let (stripe, coverage) = (part.stripe, part.kind.coverage(&map, row));
+        let row = u16::try_from(row).expect("validated: at most 64 rows");
+        let array = Record::of_array(kind, self.members.epoch);
+        Record { zone, generation, stripe, row, coverage, ..array }.seal(self.tag, frame);
     }
 
     /// Blocks of a part are durable.
     pub(super) fn on_part(&mut self, number: u32, part: Part, fx: &mut Effects) {
         let map = self.map;
-        let stripe = self.zones[number as usize].stripe_mut(part.stripe);
+        let Some(stripe) = self.zones[number as usize].stripe_of(part.stripe) else {
+            // Partial parity of a stripe that was reset, or is whole.
+            return;
+        };
         for row in part.row..part.row + part.rows {
             match part.kind {
                 Kind::Piece(piece) if piece < map.data_count() => {
@@ -294,6 +331,9 @@ impl Zraid {
     /// Commits what is whole: stripes that are finished, then chunks of the first one that is not.
     pub(super) fn move_write_pointers(&mut self, number: u32, fx: &mut Effects) {
         let map = self.map;
+        if self.zones[number as usize].reset.is_some() {
+            return;
+        }
         while let Some(first) = self.zones[number as usize].stripes.front()
             && first.is_finished(&map)
             && first.spans.is_empty()
@@ -302,7 +342,7 @@ impl Zraid {
             self.frames.give_many(&mut stripe.data);
             self.forget_partials(number, stripe.number, fx);
             for writer in &mut self.zones[number as usize].writers {
-                writer.wanted = map.offset(stripe.number + 1, 0);
+                writer.wanted = writer.wanted.max(map.offset(stripe.number + 1, 0));
             }
         }
         let zone = &mut self.zones[number as usize];
@@ -318,7 +358,8 @@ impl Zraid {
         }
         for drive in 0..self.config.members {
             let writer = &mut self.zones[number as usize].writers[drive];
-            if writer.is_committing || writer.wanted == writer.committed {
+            // Write pointers tell of nothing that a drive may lack which is still believed.
+            if writer.is_committing || writer.wanted == writer.committed || self.members.fence > 0 {
                 continue;
             }
             writer.is_committing = true;
@@ -330,18 +371,5 @@ impl Zraid {
         if zone.writers.iter().all(|writer| writer.committed == self.limits.capacity) {
             zone.state = State::Full;
         }
-    }
-}
-
-/// Says in the metadata of a block what it is: for tests, which decode it.
-pub(super) fn seal(frame: &mut Frame, zone: u32, part: Part) {
-    let (kind, piece) = match part.kind {
-        Kind::Piece(piece) => (1, piece),
-        Kind::Partial(piece) => (2, piece),
-    };
-    let piece = u32::try_from(piece).expect("few drives");
-    frame.oob.fill(0);
-    for (place, word) in [kind, zone, part.stripe, piece, part.row].into_iter().enumerate() {
-        frame.oob[4 * place..4 * place + 4].copy_from_slice(&u32::to_le_bytes(word));
     }
 }

@@ -7,7 +7,7 @@ use drive::emulated::AreaFate;
 use serde::{Deserialize, Serialize};
 use zone::device::{Areas, Geometry};
 
-/// Seeds from here on draw random write areas, and no baseline; those below draw what they always did.
+/// Seeds from here on draw random write areas, and of the baselines the one after ZRAID; those below draw what they always did.
 pub const AREA_SEEDS: u64 = 1 << 40;
 
 /// Of those, seeds from here on draw BIZA's policy, too.
@@ -116,6 +116,26 @@ impl DriveAreas {
         DriveAreas { write_area, lifetimes, at_any_depth, ..self }
     }
 
+    /// Areas for the baseline after ZRAID: it writes windows itself.
+    pub(super) fn of_zraid(
+        zones: u32,
+        window_blocks: u32,
+        granule_blocks: u32,
+        fates: Vec<Fate>,
+    ) -> DriveAreas {
+        DriveAreas {
+            zones,
+            window_blocks,
+            granule_blocks,
+            only_implicit: false,
+            unlike: None,
+            write_area: 0,
+            lifetimes: Forecasts::Off,
+            at_any_depth: false,
+            fates,
+        }
+    }
+
     fn areas(&self) -> Option<Areas> {
         let areas = Areas {
             zones_max: self.zones,
@@ -174,6 +194,11 @@ impl Plan {
         Plan { biza: true, adaptive: false, ..self }
     }
 
+    /// All drives have the same areas.
+    pub(super) fn areas_are_alike(&self) -> bool {
+        self.areas.as_ref().is_some_and(|areas| areas.unlike.is_none())
+    }
+
     /// Areas of a member's drive.
     pub(crate) fn areas_of(&self, member: usize) -> Option<Areas> {
         let drives = self.areas.as_ref()?;
@@ -190,6 +215,11 @@ impl Plan {
         let fates = self.areas.as_ref().map(|areas| areas.fates.as_slice()).unwrap_or_default();
         let fate = fates.get(member % fates.len().max(1)).copied();
         fate.unwrap_or(Fate::Kept).of_drive()
+    }
+
+    /// A member's drive does not keep all of its windows when the power fails.
+    pub(crate) fn gives_windows_up(&self, member: usize) -> bool {
+        self.area_fate(member) != AreaFate::Kept
     }
 
     /// How it is told which blocks are worth a slot.
