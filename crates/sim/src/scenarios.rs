@@ -242,6 +242,12 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "zone-retired-header",
     "zone-retired-read-only",
     "zone-shrinks",
+    "zraid-ends-of-zones",
+    "zraid-first-chunk",
+    "zraid-rebuilt",
+    "zraid-taken-back",
+    "zraid-window-gone",
+    "zraid-windows-of-two-gone",
 ];
 
 /// The text of a scenario by its name.

@@ -29,7 +29,7 @@ pub enum Scheme {
     Biza,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
-    /// ZRAID, which no mount reads back: `crates/baseline/src/zraid.rs`.
+    /// ZRAID: `crates/baseline/src/zraid.rs`.
     Zraid,
     /// A stack of layers: see [`Stack`].
     Stack(Stack),

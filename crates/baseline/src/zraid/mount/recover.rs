@@ -11,9 +11,10 @@ use base::frame::Frame;
 use base::time::Instant;
 use base::units::ZoneIndex;
 use base::xor::{Block, xor_blocks};
+use std::cmp::Reverse;
 use zone::device::ZoneState;
 use zone::drives::DriveSet;
-use zone::format::oob::{self, Bound};
+use zone::format::oob::{self, Bound, block_is_whole};
 
 /// A logical zone as it will be.
 pub struct Recovered {
@@ -41,6 +42,14 @@ impl Recovered {
     ) -> Result<Option<Recovered>, MountError> {
         let map = scan.newest.config.map();
         let generation = generation_of(drives, scan, limits, number, now)?;
+        let flushed =
+            scan.positions.get(&number).into_iter().flatten().map(|(generation, _)| *generation).max();
+        if flushed > generation && flushed > Some(scan.dead(number)) {
+            // The drives that are there hold nothing of what was flushed.
+            let is_empty = |member: &usize| scan.zones[*member][number as usize].state == ZoneState::Empty;
+            let member = scan.present().find(is_empty).or(scan.present().next()).unwrap_or(0);
+            return Err(MountError::WindowGone { member, zone: number });
+        }
         let Some(generation) = generation.filter(|generation| *generation > scan.dead(number)) else {
             return Ok(None);
         };
@@ -137,6 +146,19 @@ impl Zone<'_> {
         Ok(())
     }
 
+    /// A block is not there, of which a write pointer tells: a drive that is full beside others that are not has moved its own, or the block is
+    /// damaged.
+    fn damaged(&self, stripe: u32, piece: usize, row: u32) -> MountError {
+        let zone = self.number;
+        let is_full = |member: &usize| self.scan.zones[*member][zone as usize].state == ZoneState::Full;
+        let full: Vec<usize> = self.scan.present().filter(is_full).collect();
+        if let [member] = full[..] {
+            return MountError::WindowGone { member, zone };
+        }
+        let member = self.map.drive_of(zone, stripe, piece);
+        MountError::Damaged { member, zone, offset: self.map.offset(stripe, row) }
+    }
+
     /// A stripe that is not committed, up to the position.
     fn recover(
         &self,
@@ -151,6 +173,16 @@ impl Zone<'_> {
         let mut pieces: Vec<Option<Vec<Frame>>> = Vec::new();
         for piece in 0..map.data_count() {
             pieces.push(self.read(drives, number, piece, 0, now)?);
+        }
+        for (piece, frames) in (0..).zip(&pieces) {
+            let rows = map.rows_below(piece, blocks);
+            for (row, frame) in (0..rows).zip(frames.iter().flatten()) {
+                let tag = array_tag(&self.scan.newest.config);
+                let place = map.place(tag, (self.number, self.generation), number, piece, row);
+                if !block_is_whole(frame, &place) {
+                    return Err(self.damaged(number, piece, row));
+                }
+            }
         }
         if let Some(lost) = pieces.iter().position(Option::is_none) {
             let rows = map.rows_below(lost, blocks);
@@ -223,13 +255,12 @@ impl Zone<'_> {
             let of_today = in_windows.iter().chain(in_logs).filter(|equation| {
                 equation.generation == self.generation && equation.coverage > map.within(lost, row)
             });
-            let newest =
-                of_today.max_by_key(|equation| (equation.epoch, std::cmp::Reverse(equation.coverage)));
-            let Some(newest) = newest else {
-                let (zone, offset) = (self.number, map.offset(stripe, row));
-                let member = map.drive_of(zone, stripe, lost);
-                return Err(MountError::Damaged { member, zone, offset });
+            let rank = |equation: &&Equation| {
+                let least = Reverse(equation.coverage);
+                (equation.epoch, least)
             };
+            let newest = of_today.max_by_key(rank);
+            let Some(newest) = newest else { return Err(self.damaged(stripe, lost, row)) };
             let covered = (0..pieces.len())
                 .filter(|piece| *piece != lost && map.within(*piece, row) < newest.coverage)
                 .filter_map(|piece| pieces[piece].as_ref());
