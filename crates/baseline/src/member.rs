@@ -60,7 +60,8 @@ impl Members {
     pub fn judge_mount(&self, failed: Option<usize>) -> Result<(), MountError> {
         let of_today = self.failed.filter(|_| self.failed != failed);
         // One was missing, and another fails: what the old logs say is nowhere else yet.
-        match of_today.or(self.broken) {
+        let second = self.broken;
+        match of_today.or(second) {
             None => Ok(()),
             Some(member) => Err(MountError::Drive { member, status: Status::DeviceGone }),
         }
