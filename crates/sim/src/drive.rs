@@ -32,6 +32,8 @@ use zone::format::header::{SegmentHeader, Stream};
 use zone::format::oob::{Kind as OobKind, Protected};
 use zone::rules::Zone;
 
+/// Blocks at the start of a zone that stale reads return.
+const STALE_BLOCKS: u32 = 16;
 /// First bytes of a footer block.
 const FOOTER_MAGIC: &[u8] = b"ZWFT";
 /// First bytes of a journal block of a cache.
@@ -76,6 +78,8 @@ pub struct Faults {
     /// Reads that will return what was there before the zone was reset; asked again, the drive returns what
     /// is there.
     pub stale_reads: u32,
+    /// Blocks of which so many reads will return what was there before the zone was reset.
+    pub relapses: BTreeMap<(u32, u32), u32>,
     /// Blocks that were last read wrong.
     read_wrong: BTreeSet<(u32, u32)>,
     /// Blocks the next zone that is reset will lose.
@@ -122,8 +126,12 @@ pub struct Drive {
     moves: Vec<bool>,
     /// True for a drive of the baseline.
     is_of_baseline: bool,
-    /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
+    /// Blocks of zones as they were before their last reset, kept while stale reads are possible.
     before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
+    /// Most blocks of a zone that are kept so.
+    remembered_blocks: u32,
+    /// Commands of this kind take so many times longer than others.
+    slow: Option<(Kind, u64)>,
     done: Vec<Done>,
     absence: Absence,
 }
@@ -240,6 +248,8 @@ impl Drive {
             moves: vec![false; zones],
             is_of_baseline: plan.is_of_baseline,
             before_reset: None,
+            remembered_blocks: STALE_BLOCKS,
+            slow: None,
             done: Vec::new(),
             absence: Absence::default(),
             history: History::default(),
@@ -316,6 +326,49 @@ impl Drive {
         self.before_reset.get_or_insert_default();
     }
 
+    /// The same, of whole zones.
+    pub fn remember_zones(&mut self) {
+        self.remembered_blocks = u32::MAX;
+        self.remember_resets();
+    }
+
+    /// Commands of a kind take so many times longer than others.
+    pub fn slow_down(&mut self, slow: Option<(Kind, u64)>) {
+        self.slow = slow;
+    }
+
+    /// Last blocks of zones in whose places others were before the reset; headers are none.
+    pub fn relapsing_blocks(&mut self) -> Vec<(u32, u32)> {
+        let mut ends = self.last_blocks(|_| true);
+        ends.retain(|place| self.old_block(*place).is_some());
+        ends
+    }
+
+    /// Last blocks of zones of a cache's journal.
+    pub fn journal_ends(&mut self) -> Vec<(u32, u32)> {
+        self.last_blocks(|frame| frame.data.starts_with(JOURNAL_MAGIC))
+    }
+
+    /// The last block of each zone that was written, where it is of a kind; headers are none.
+    fn last_blocks(&mut self, is_wanted: impl Fn(&Frame) -> bool) -> Vec<(u32, u32)> {
+        let mut ends = Vec::new();
+        for number in 0..self.data_zones() {
+            let zone = self.data_zone(number);
+            let mut written = (1..self.media.zone(zone).write_pointer).rev();
+            let last = written.find_map(|offset| {
+                let frame = self.peek(zone, offset).filter(|frame| !frame.is_blank())?;
+                Some((offset, frame))
+            });
+            ends.extend(last.filter(|(_, frame)| is_wanted(frame)).map(|(offset, _)| (zone.0, offset)));
+        }
+        ends
+    }
+
+    /// What was in the place of a block before its zone was reset.
+    fn old_block(&self, (zone, offset): (u32, u32)) -> Option<&Frame> {
+        self.before_reset.as_ref()?.get(&zone)?.get(offset as usize)
+    }
+
     /// The model learns how the zones are; its clock begins.
     pub fn learn(&mut self) {
         if let Pace::Model(model) = &mut self.pace {
@@ -365,7 +418,7 @@ impl Drive {
             return self.turn_away(now, command, number);
         }
         let at_once = power.recovering && (!power.reorders || power.is_off());
-        let (effect_at, due) = if at_once { (now, now) } else { self.times(now, number, &command) };
+        let (effect_at, due) = if at_once { (now, now) } else { self.times(now, (number, kind), &command) };
         let covers = match command.op {
             Op::Flush if !self.flushed.is_empty() => self.ends(),
             _ => Vec::new(),
@@ -395,7 +448,7 @@ impl Drive {
     }
 
     /// Returns the times at which a command takes effect and is done; a model tells later.
-    fn times(&mut self, now: Instant, number: u64, command: &Command) -> (Instant, Instant) {
+    fn times(&mut self, now: Instant, (number, kind): (u64, Kind), command: &Command) -> (Instant, Instant) {
         match &mut self.pace {
             Pace::Model(model) => {
                 model.submit(now, number, Access::of(command.zone, &command.op));
@@ -408,6 +461,8 @@ impl Drive {
                 } else {
                     *typical_ns / 2 + self.random.below(*typical_ns)
                 };
+                let is_slow = |(slow, _): &(Kind, u64)| *slow == kind;
+                let span = span * self.slow.filter(is_slow).map_or(1, |(_, times)| times);
                 let until_effect = if self.random.chance(1, 2) { span } else { self.random.below(span + 1) };
                 (now + Nanos(until_effect), now + Nanos(span))
             }
@@ -613,6 +668,7 @@ impl Drive {
     fn before_reset(&mut self, zone: ZoneIndex) {
         self.note_reset(zone);
         self.faults.unreadable.retain(|(at, _)| *at != zone.0);
+        self.faults.relapses.retain(|(at, _), _| *at != zone.0);
         if let Some(flushed) = self.flushed.get_mut(zone.index()) {
             *flushed = 0;
             self.history.forget(zone);
@@ -623,7 +679,7 @@ impl Drive {
             self.faults.capacity.insert(zone.0, capacity.saturating_sub(lost));
         }
         if self.before_reset.is_some() {
-            let blocks = self.media.zone(zone).write_pointer.min(16);
+            let blocks = self.media.zone(zone).write_pointer.min(self.remembered_blocks);
             let frames = (0..blocks).filter_map(|offset| self.peek(zone, offset)).collect();
             self.before_reset.get_or_insert_default().insert(zone.0, frames);
         }
@@ -658,6 +714,14 @@ impl Drive {
             read_again.iter().for_each(|block| _ = self.faults.read_wrong.remove(block));
             return;
         }
+        for (block, frame) in blocks.clone().zip(&mut completion.frames) {
+            let place = (completion.zone.0, block);
+            let Some(left) = self.faults.relapses.get_mut(&place).filter(|left| **left > 0) else { continue };
+            *left -= 1;
+            if let Some(old) = self.old_block(place) {
+                (frame.data, frame.oob) = (old.data, old.oob);
+            }
+        }
         if self.faults.misreads > 0
             && let Some((zone, offset)) = self.any_block()
             && let Some(other) = self.peek(zone, offset)
@@ -671,7 +735,7 @@ impl Drive {
         if self.faults.stale_reads > 0
             && let Some(old) = self.before_reset.as_ref().and_then(|zones| zones.get(&completion.zone.0))
         {
-            let old = old.iter().skip(completion.offset as usize);
+            let old = old.iter().take(STALE_BLOCKS as usize).skip(completion.offset as usize);
             let mut hit = false;
             for (frame, old) in completion.frames.iter_mut().zip(old) {
                 (frame.data, frame.oob) = (old.data, old.oob);

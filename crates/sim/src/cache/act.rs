@@ -235,6 +235,18 @@ pub enum Act {
         /// Bytes of that store that arrive.
         arrive: usize,
     },
+    /// So many reads of the last blocks of zones will return what was there before their reset.
+    Relapse {
+        /// The drive.
+        drive: usize,
+        /// Reads of each.
+        reads: u32,
+    },
+    /// The last block of a journal zone cannot be read.
+    SpoilJournal {
+        /// The drive.
+        drive: usize,
+    },
     /// The process ends in good order, and the cache is mounted anew.
     EndWell {
         /// The power fails then.
@@ -301,6 +313,14 @@ const KINDS: [Kind; 8] =
 
 /// Acts of a plan.
 pub(super) fn draw(plan: &Plan) -> Vec<Act> {
+    let mut acts = draw_first(plan);
+    add_ends_of_zones(plan, &mut acts);
+    add_narrow_lives(plan, &mut acts);
+    acts
+}
+
+/// Acts of a plan, as they were before others were drawn among them: scenarios are made of some.
+pub(super) fn draw_first(plan: &Plan) -> Vec<Act> {
     let mut random = Random::from_seed(plan.seed ^ 0x0cac_4eac);
     let mut acts = Vec::new();
     let weather = Weather::draw(&mut random);
@@ -519,6 +539,41 @@ fn add_recuts(plan: &Plan, acts: &mut Vec<Act>) {
     for act in others {
         if matches!(act, Act::Stop { .. }) && random.chance(1, 4) {
             acts.push(Act::Recut(1 + random.index(SHARDS_MAX + 1)));
+        }
+        acts.push(act);
+    }
+}
+
+/// Faults of the last blocks of zones, before some ends of lives in one run of six: a directory that closes a zone is read as that of an earlier
+/// life, and the end of a journal is lost. Drawn from a stream of their own.
+fn add_ends_of_zones(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e3d ^ 1 << 40);
+    if !random.chance(1, 6) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let spoils = random.chance(1, 2);
+    for act in others {
+        if matches!(act, Act::Stop { .. }) && random.chance(1, 2) {
+            let (drive, reads) = (random.index(plan.drives), 1 + random.below(5));
+            let reads = u32::try_from(reads).expect("few");
+            acts.push(if spoils { Act::SpoilJournal { drive } } else { Act::Relapse { drive, reads } });
+        }
+        acts.push(act);
+    }
+}
+
+/// Lives with an index that has a bucket or few, between lives with a larger one, in one run of eight: much of what is found there finds no slot.
+/// Drawn from a stream of their own.
+fn add_narrow_lives(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e4a ^ 1 << 40);
+    if !random.chance(1, 8) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    for act in others {
+        if matches!(act, Act::Stop { .. }) && random.chance(2, 3) {
+            acts.push(Act::Resize(if random.chance(1, 2) { 1 << 20 } else { plan.object_mean }));
         }
         acts.push(act);
     }

@@ -3,6 +3,7 @@
 use super::shards::SHARDS_MAX;
 use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
+use crate::step::Kind;
 use ::cache::Options;
 use ::cache::admission::Admission::{self, All, Auto, Second};
 use ::cache::config::{Acknowledge, Invalidate};
@@ -32,6 +33,8 @@ pub struct Plan {
     pub is_volatile: bool,
     /// Time of most commands, in nanoseconds; one in fifty takes up to ten times as long.
     pub latency_ns: u64,
+    /// Commands of this kind take so many times longer than others.
+    pub slow: Option<(Kind, u64)>,
     /// Effect of a power failure on a transfer.
     pub tearing: Tearing,
     /// Commands of a recovery are answered in any order, and not at once.
@@ -95,6 +98,7 @@ impl Plan {
             transfer_blocks: narrow(1 + random.below(9)),
             is_volatile: random.chance(1, 2),
             latency_ns: 10_000 << random.below(8),
+            slow: None,
             tearing: if random.chance(1, 4) { Tearing::Holes } else { Tearing::Prefix },
             reorders: random.chance(2, 3),
             tag_bits: if random.chance(3, 5) { 3 } else { 12 },
@@ -118,7 +122,13 @@ impl Plan {
             shards: 1,
             letter_ns: 0,
         };
-        plan.with_groups().with_shares().with_acknowledgement().with_absences().with_memory().with_shards()
+        plan.with_groups()
+            .with_shares()
+            .with_acknowledgement()
+            .with_absences()
+            .with_memory()
+            .with_shards()
+            .with_slow()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -195,6 +205,18 @@ impl Plan {
         let shards = 2 + random.index(SHARDS_MAX - 1);
         let letter_ns = if random.chance(1, 4) { 0 } else { 1 << (10 + random.below(14)) };
         Plan { shards, letter_ns, ..self }
+    }
+
+    /// On the drives of a quarter of the plans one kind of commands takes much longer than the others: what is begun together ends in another
+    /// order. Drawn from a stream of its own.
+    fn with_slow(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e51 ^ 1 << 40);
+        if !random.chance(1, 4) {
+            return self;
+        }
+        let kinds = [Kind::Reset, Kind::Reset, Kind::Log, Kind::Chunk, Kind::Superblock, Kind::Flush];
+        let slow = Some((kinds[random.index(kinds.len())], 3 << random.below(5)));
+        Plan { slow, ..self }
     }
 
     /// Geometry of a drive: each shard has a slice of it, and what is left over nobody.

@@ -16,10 +16,11 @@ const EVENTS_MAX: u64 = 100_000;
 impl World {
     /// Bounds that hold at every moment.
     pub(super) fn check_bounds(&self) -> Result<(), Failure> {
-        self.mounted().all().iter().try_for_each(|volume| self.check_bounds_of(volume))
+        (0..self.plan.shards).try_for_each(|shard| self.check_bounds_of(shard))
     }
 
-    fn check_bounds_of(&self, volume: &CacheVolume) -> Result<(), Failure> {
+    fn check_bounds_of(&self, shard: usize) -> Result<(), Failure> {
+        let volume = self.mounted().of(shard);
         let (status, options) = (volume.status(), self.plan.options());
         let (buffers, limit) = (status.buffer_bytes, options.buffer_bytes());
         if buffers > limit {
@@ -38,7 +39,7 @@ impl World {
             return Err(Failure::new(format!("{bytes} bytes of memory are in use, of {limit}: {status:?}")));
         }
         for (number, drive) in volume.shard().drives().iter().enumerate().filter(|(_, drive)| drive.up) {
-            let (zones, most) = (drive.journal.zones.len(), drive.journal_max());
+            let (zones, most) = (drive.journal.zones.len(), self.mounted().journal_max(shard, number));
             if zones > most && volume.status().recovery.zones_dropped == 0 {
                 return Err(Failure::new(format!(
                     "the journal of drive {number} has {zones} zones of {most}"

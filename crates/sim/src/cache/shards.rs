@@ -55,6 +55,8 @@ pub(super) struct Shards {
     wholes: Vec<Option<Geometry>>,
     random: Random,
     letter_ns: u64,
+    /// Zones of journals that the mount found, by shard and drive.
+    journals: Vec<Vec<usize>>,
 }
 
 /// When something arrives that leaves now, but for what left before it.
@@ -73,8 +75,12 @@ impl Shards {
     ) -> Shards {
         assert!(volumes.len() == plan.shards && bells.len() == plan.shards, "shards of the plan");
         let places = volumes[0].shard().drives().len();
+        let journals = |volume: &CacheVolume| {
+            volume.shard().drives().iter().map(|drive| drive.journal.zones.len()).collect()
+        };
         Shards {
             ways: volumes.iter().map(|_| Way::default()).collect(),
+            journals: volumes.iter().map(journals).collect(),
             volumes,
             parts: Parts::new(spread),
             bells: bells.to_vec(),
@@ -87,6 +93,14 @@ impl Shards {
     /// A shard.
     pub fn of(&self, shard: usize) -> &CacheVolume {
         &self.volumes[shard]
+    }
+
+    /// Most zones that the journal of a shard's drive may have. A mount finds one more that was carried, or needed no more, when its reset had not
+    /// taken effect yet: it goes again, and none comes before.
+    pub fn journal_max(&self, shard: usize, drive: usize) -> usize {
+        let most = self.volumes[shard].shard().drives()[drive].journal_max();
+        let found = self.journals[shard].get(drive).copied().unwrap_or(0);
+        found.clamp(most, most + 1)
     }
 
     /// All shards.

@@ -420,6 +420,8 @@ impl World {
         | Act::Misread { drive, .. }
         | Act::Miswrite { drive, .. }
         | Act::LoseZone { drive, .. }
+        | Act::Relapse { drive, .. }
+        | Act::SpoilJournal { drive }
         | Act::Stale { drive, .. }) = *act
         else {
             unreachable!("other acts were done")
@@ -452,6 +454,15 @@ impl World {
                 drives[drive].media_mut().fail_zone(zone, ZoneState::Offline);
             }
             Act::Stale { count, .. } => drives[drive].faults.stale_reads += count,
+            Act::Relapse { reads, .. } => {
+                let ends = drives[drive].relapsing_blocks();
+                drives[drive].faults.relapses.extend(ends.into_iter().map(|block| (block, reads)));
+            }
+            Act::SpoilJournal { .. } => {
+                let mut ends = drives[drive].journal_ends();
+                let hit = (!ends.is_empty()).then(|| ends.swap_remove(self.random.index(ends.len())));
+                drives[drive].faults.unreadable.extend(hit);
+            }
             _ => unreachable!("other acts were done"),
         }
         match act {
@@ -778,7 +789,8 @@ impl World {
 /// A drive in a place, empty. It remembers what zones held before they were reset, for reads that are stale.
 fn new_drive(plan: &Plan, latency: &Latency, uuid: [u8; 16], place: usize) -> Drive {
     let mut drive = Drive::with_manner(&plan.manner(latency), plan.geometry(), uuid, place);
-    drive.remember_resets();
+    drive.remember_zones();
+    drive.slow_down(plan.slow);
     drive.share(plan.zones);
     drive
 }
