@@ -93,7 +93,7 @@ fn say_what_is_left_out(experiments: &[Experiment]) {
 
 /// Makes signals end the runs, so that what was measured is reported. The second ends the process, where `may_leave`:
 /// no other program runs that has to be stopped.
-fn on_signals(signals: &[i32], interrupted: &Arc<AtomicBool>, may_leave: bool) -> Result<()> {
+pub fn on_signals(signals: &[i32], interrupted: &Arc<AtomicBool>, may_leave: bool) -> Result<()> {
     let (mut heard, told) = UnixStream::pair().context("signal handling")?;
     for signal in signals.iter().copied() {
         if may_leave {

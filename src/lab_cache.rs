@@ -101,6 +101,10 @@ pub struct Rounds {
 pub fn run(command: &LabCache) -> Result<ExitCode> {
     match command {
         LabCache::Policies(options) => policies::run(options),
+        LabCache::Ttl(options) if options.timed.asks_for_more() => timed::run(Cell::Ttl, &options.timed),
+        LabCache::Tenants(options) if options.timed.asks_for_more() => {
+            timed::run(Cell::Tenants, &options.timed)
+        }
         LabCache::Ttl(options) => ttl::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Tenants(options) => tenants::run(options).map(|()| ExitCode::SUCCESS),
         LabCache::Peers(options) => peers::run(options),

@@ -1,5 +1,6 @@
 //! Experiments in settings that seeds draw, one after the other.
 
+use super::timed::Timed;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -7,15 +8,12 @@ use std::io::{self, Write};
 
 #[derive(Debug, Args)]
 pub struct Drawn {
-    /// Seed of the first setting; the others follow
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Settings
-    #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// As a cell beside others, by several seeds or with a page: means over settings
+    #[command(flatten)]
+    pub timed: Timed,
+    /// A line for each of so many settings, of which the first has the seed
+    #[arg(long, default_value_t = 12, value_name = "N", conflicts_with_all = ["cells", "seeds", "scale", "out"], value_parser = clap::value_parser!(u64).range(1..=10_000))]
     settings: u64,
-    /// Print one JSON object a line for each setting
-    #[arg(long)]
-    json: bool,
 }
 
 impl Drawn {
@@ -29,18 +27,18 @@ impl Drawn {
     ) -> Result<()> {
         let mut out = io::stdout().lock();
         let mut all = Vec::new();
-        if !self.json {
+        if !self.timed.json {
             writeln!(out, "{header}")?;
         }
-        for seed in (self.seed..).take(usize::try_from(self.settings)?) {
+        for seed in (self.timed.seed..).take(usize::try_from(self.settings)?) {
             let compared = compare(seed)?;
-            match self.json {
+            match self.timed.json {
                 true => writeln!(out, "{}", serde_json::to_string(&compared)?)?,
                 false => writeln!(out, "{}", in_words(&compared))?,
             }
             all.push(compared);
         }
-        if !self.json {
+        if !self.timed.json {
             writeln!(out, "{}", last(&all))?;
         }
         Ok(())

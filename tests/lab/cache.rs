@@ -113,6 +113,35 @@ fn a_cell_in_virtual_time_prints_the_same_bytes_and_judges_its_bars() {
 }
 
 #[test]
+fn several_cells_are_one_command_with_means_and_a_page() {
+    let scratch = Scratch::new("several");
+    let page = scratch.join("page.html");
+    let cells = |arguments: &[&str]| {
+        let mut command = zoneweave();
+        run_for(SOON * 2, command.args(["lab", "cache", "ttl", "batch", "--scale", "0.05"]).args(arguments))
+    };
+    let ran = cells(&["--seeds", "2", "--json", "--out", page.to_str().unwrap()]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let reports: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&Value> = reports.iter().map(|report| &report["cell"]).collect();
+    assert_eq!(names, ["ttl", "batch"]);
+    for report in &reports {
+        assert_eq!(report["seeds"], serde_json::json!([1, 2]));
+        assert!(report["rows"][0]["ci95"].is_object(), "{report}");
+    }
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.contains("<section id=\"ttl\">") && written.contains("<section id=\"batch\">"));
+    assert!(written.contains("<svg"));
+    let text = cells(&[]);
+    assert!(text.stdout.contains("ttl, seed 1: ") && text.stdout.contains("\n\nbatch, seed 1: "), "{text}");
+    let unknown = cells(&["peers"]);
+    assert_eq!(unknown.code(), Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("use table1, eviction-tail"), "{unknown}");
+    let nowhere = cells(&["--out", "/nonexistent/page.html"]);
+    assert!(nowhere.code() != Some(0) && nowhere.stderr.contains("/nonexistent/page.html"), "{nowhere}");
+}
+
+#[test]
 fn more_cores_are_measured_by_the_time_of_the_busiest_thread() {
     let mut command = zoneweave();
     command.args(["lab", "cache", "cores", "--cores-max", "2", "--seconds", "1", "--rounds", "1", "--json"]);

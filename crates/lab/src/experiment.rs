@@ -72,6 +72,7 @@ use measurement::{Measurement, Value, summarise};
 use published::Published;
 use setting::Setting;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use student::mean_and_ci95;
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 //! ```text
 //!   cell: settings, and what connections ask ──> rig: engine, drives, connections, clock ──> report: rows and bars
 //!                                                alone: what a drive takes from one who only writes
+//!   several: cells by seeds, side by side ──> summary: means and intervals ──> text, JSON, or page with drawings
 //! ```
 //! A connection asks, waits for the answer, and asks again: at once, or when it has thought. The clock jumps from event to event, so a
 //! report is a function of code, cell, seed and scale. What the host's processors and the network take is not modelled: what memory
@@ -12,20 +13,27 @@ mod admission;
 mod alone;
 mod aside;
 mod batch;
+mod compared;
+mod drawing;
 mod drives;
 mod eviction_tail;
 mod flat;
 mod invalidate;
+mod page;
 mod recovery;
 pub mod report;
 mod rig;
+pub mod several;
 mod sizes;
+pub mod summary;
 mod table1;
 mod usage;
 
 use anyhow::Result;
 use drive::timing::Profile;
 use report::Report;
+use std::fmt;
+use std::str::FromStr;
 
 /// How a cell is run.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +73,62 @@ pub enum Cell {
     Recovery,
     /// The same flash with zones and as a conventional drive, by how much of it is used.
     Usage,
+    /// Objects that expire together in zones of their own, and not.
+    Ttl,
+    /// A namespace beside one that floods the cache.
+    Tenants,
+}
+
+/// All cells, with their names and what they are about.
+const CELLS: [(Cell, &str, &str); 11] = [
+    (Cell::Table1, "table1", "Table I of the ZonedStore paper"),
+    (Cell::EvictionTail, "eviction-tail", "Gets while zones are evicted"),
+    (Cell::Invalidate, "invalidate", "Changes of what lies on flash"),
+    (Cell::Batch, "batch", "Stores by few and by many connections"),
+    (Cell::Sizes, "sizes", "Objects from small to large"),
+    (Cell::Admission, "admission", "What goes to flash"),
+    (Cell::Drives, "drives", "A drive is lost, and replaced"),
+    (Cell::Recovery, "recovery", "A mount after the process has ended"),
+    (Cell::Usage, "usage", "The same flash with zones and as a conventional drive"),
+    (Cell::Ttl, "ttl", "Objects that expire together in zones of their own"),
+    (Cell::Tenants, "tenants", "A namespace beside one that floods the cache"),
+];
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Cell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cell, String> {
+        let names: Vec<&str> = CELLS.iter().map(|(_, name, _)| *name).collect();
+        let found = CELLS.iter().find(|(_, name, _)| *name == text);
+        found
+            .map(|(cell, ..)| *cell)
+            .ok_or_else(|| format!("no cell in virtual time: use {}", names.join(", ")))
+    }
 }
 
 impl Cell {
+    fn about(self) -> &'static (Cell, &'static str, &'static str) {
+        CELLS.iter().find(|(cell, ..)| *cell == self).expect("all cells are listed")
+    }
+
+    /// Its name, as it is asked for.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.about().1
+    }
+
+    /// What it is about, for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        self.about().2
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -83,6 +144,8 @@ impl Cell {
             Cell::Drives => drives::run(run),
             Cell::Recovery => recovery::run(run),
             Cell::Usage => usage::run(run),
+            Cell::Ttl => compared::ttl(run),
+            Cell::Tenants => compared::tenants(run),
         }
     }
 }

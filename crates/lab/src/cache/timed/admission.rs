@@ -6,7 +6,7 @@
 use super::aside::Aside;
 use super::report::{Column, Report, Row, column};
 use super::rig::{Drives, Objects, Rig};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::cache::rig::Popularity;
 use crate::precise::precise_u64;
 use anyhow::Result;
@@ -58,7 +58,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         OBJECTS.bytes(),
         run.scaled(GETS, 1000)
     );
-    Ok(Report { cell: "admission", seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
+    Ok(Report { cell: Cell::Admission, seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
 }
 
 fn drives(run: &Run) -> Drives {

@@ -5,7 +5,7 @@
 
 use super::report::{Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Objects, Rig, SECRET, Times, must_be_done};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
 use base::time::{Instant, Nanos};
@@ -47,7 +47,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     }
     let stores = run.scaled(STORES, 2_000);
     let scale = format!("up to {stores} stores of {} B by each number of connections", OBJECTS.bytes());
-    Ok(Report { cell: "batch", seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
+    Ok(Report { cell: Cell::Batch, seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
 }
 
 fn measure(run: &Run, setting: String, name: &str, (waits, connections): (bool, usize)) -> Result<Row> {

@@ -5,7 +5,7 @@
 use super::aside::Aside;
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Drives, Objects, Rig};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::cache::rig::Popularity;
 use crate::precise::precise_u64;
 use anyhow::Result;
@@ -64,7 +64,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         human_bytes(u64::from(ZONES) * run.scaled(ZONE_BLOCKS, 64) * BLOCK_BYTES_U64),
         OBJECTS.bytes()
     );
-    Ok(Report { cell: "drives", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::Drives, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 /// Gets between two instants.

@@ -3,7 +3,7 @@
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Measured, Objects, Rig, must_be_done};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
 use base::random::Random;
@@ -52,7 +52,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         }
     }
     let scale = format!("{ZONES} zones of {} MiB, where zones of 1 GiB are asked for", zone_blocks / 256);
-    Ok(Report { cell: "eviction-tail", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::EvictionTail, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 /// While there is room, and while zones go.

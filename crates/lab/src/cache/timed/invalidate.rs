@@ -3,7 +3,7 @@
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Measured, Objects, Rig};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, bail, ensure};
 use base::time::Instant;
@@ -70,7 +70,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         OBJECTS.bytes(),
         run.scaled(CHANGES, 400)
     );
-    Ok(Report { cell: "invalidate", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::Invalidate, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 fn measure(

@@ -3,7 +3,7 @@
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Drives, Objects, Rig, wall};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::allocations::bytes_during;
 use crate::precise::precise_u64;
 use anyhow::{Context, Result, ensure};
@@ -56,7 +56,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     }
     let zone = human_bytes(u64::from(ZONE_BLOCKS) * BLOCK_BYTES_U64);
     let scale = format!("{DRIVES} zn540-4tb in zones of {zone}; memory but for what drives keep");
-    Ok(Report { cell: "recovery", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::Recovery, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 fn measure(run: &Run, objects: Objects, count: u64) -> Result<Row> {

@@ -3,7 +3,7 @@
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Measured, Objects, Rig};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::Result;
 use base::random::Random;
@@ -67,7 +67,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     let zone = u64::from(ZONE_BLOCKS) * BLOCK_BYTES_U64;
     let (flash, zone) = (human_bytes(zones(run) * zone), human_bytes(zone));
     let scale = format!("zn540-1tb of {flash} in zones of {zone}, written one and a quarter times");
-    Ok(Report { cell: "sizes", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::Sizes, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 fn zones(run: &Run) -> u64 {

@@ -3,7 +3,7 @@
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Measured, Objects, Rig, must_be_done};
-use super::{Run, alone, profile};
+use super::{Cell, Run, alone, profile};
 use crate::precise::{precise, precise_u64};
 use anyhow::Result;
 use base::random::Random;
@@ -82,7 +82,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         200.0 / run.scale,
         run.scaled(ZONE_BLOCKS_OF_GROUPS, 64) / 256
     );
-    Ok(Report { cell: "table1", seed: run.seed, scale, columns: COLUMNS, rows, bars })
+    Ok(Report { cell: Cell::Table1, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
 fn drives(run: &Run, name: &str, gigabytes: u64) -> Drives {

@@ -1,6 +1,8 @@
 //! Cells at small scales: what they say follows from seed and scale, and bounds that no drive can pass hold.
 
-use super::report::{Bar, Bound};
+use super::report::{Bar, Bound, Row, column};
+use super::several;
+use super::summary::Summary;
 use super::*;
 
 fn small(cell: Cell, scale: f64) -> Report {
@@ -13,6 +15,56 @@ fn what_is_no_number_reaches_no_bar() {
     assert!(bar(1.0, Bound::AtMost(1.0)).is_met() && bar(1.0, Bound::AtLeast(1.0)).is_met());
     assert!(!bar(1.1, Bound::AtMost(1.0)).is_met() && !bar(0.9, Bound::AtLeast(1.0)).is_met());
     assert!(!bar(f64::NAN, Bound::AtMost(1.0)).is_met() && !bar(f64::NAN, Bound::AtLeast(1.0)).is_met());
+}
+
+#[test]
+fn a_summary_has_means_and_intervals_and_judges_by_means() {
+    const COLUMNS: &[report::Column] = &[column("hits", "", 2), column("rate", "1/s", 1)];
+    let report = |seed, hits, rate| Report {
+        cell: Cell::Batch,
+        seed,
+        scale: "small".to_owned(),
+        columns: COLUMNS,
+        rows: vec![Row { setting: "a".to_owned(), values: vec![Some(hits), rate] }],
+        bars: vec![Bar { name: "hits".to_owned(), value: hits, bound: Bound::AtLeast(0.5), unit: "" }],
+    };
+    let summary = Summary::of(&[report(3, 0.4, Some(7.0)), report(4, 0.6, None)]).unwrap();
+    // Two values .2 apart: t = 12.706 with one degree of freedom, times .1414 / sqrt(2).
+    let json = summary.to_json();
+    let ci95 = json["rows"][0]["ci95"]["hits"].as_f64().unwrap();
+    assert!((ci95 - 1.2706).abs() < 1e-4 && json["rows"][0]["values"]["rate"].is_null(), "{json}");
+    assert_eq!((&json["seeds"], &json["bars"][0]["met"]), (&serde_json::json!([3, 4]), &true.into()));
+    let text = summary.to_string();
+    assert!(text.starts_with("batch, means of seeds 3 to 4: small\n"), "{text}");
+    assert!(
+        text.contains("0.50 \u{b1}1.27") && text.contains("0.5000 \u{b1}1.2706, at least 0.5: met"),
+        "{text}"
+    );
+    let mut other = report(5, 0.5, None);
+    other.rows[0].setting = "b".to_owned();
+    assert!(Summary::of(&[report(3, 0.4, None), other]).is_err());
+}
+
+#[test]
+fn several_cells_are_one_page_and_what_was_stopped_is_named() {
+    let cells = [Cell::Ttl, Cell::Batch, Cell::Ttl, Cell::Admission, Cell::Tenants];
+    let (run, told) = (Run { seed: 1, scale: 0.05 }, std::sync::Mutex::new(Vec::new()));
+    let tell = |done: usize, all: usize, _: &str| told.lock().unwrap().push((done, all));
+    let (runs_on, stopped) = (false.into(), true.into());
+    let outcome = several::run(&cells, &run, 2, &tell, &runs_on).unwrap();
+    assert!(outcome.left_out.is_empty());
+    let order: Vec<&str> = outcome.summaries.iter().map(|summary| summary.cell.name()).collect();
+    assert_eq!(order, ["ttl", "batch", "admission", "tenants"], "each once");
+    assert_eq!(told.lock().unwrap().iter().max(), Some(&(8, 8)));
+    let page = outcome.to_html();
+    for part in ["id=\"plot-ttl\"", "id=\"plot-batch-pages\"", "id=\"plot-admission-hits\"", "id=\"tenants\""]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<svg").count(), 6, "plots are inline");
+    let outcome = several::run(&cells, &run, 2, &tell, &stopped).unwrap();
+    assert!(outcome.summaries.is_empty() && outcome.left_out[0] == "ttl (0 of 2 seeds)");
+    assert!(several::run(&cells, &run, 0, &tell, &runs_on).is_err());
 }
 
 #[test]
@@ -145,7 +197,7 @@ fn what_a_conventional_drive_takes_hardly_depends_on_the_size_of_its_blocks() {
     let stored = |erase_bytes| {
         let rows = usage::measure(512 << 20, 95, Some(erase_bytes), 7).unwrap();
         let report = Report {
-            cell: "usage",
+            cell: Cell::Usage,
             seed: 7,
             scale: String::new(),
             columns: usage::COLUMNS,

@@ -8,7 +8,7 @@ use super::flat::Flat;
 use super::report::{Column, Report, Row, column};
 use super::rig::{Drives, Measured, Rig};
 use super::table1::{IN_FLIGHT, Mix, OBJECTS};
-use super::{Run, profile};
+use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::Result;
 use base::units::BLOCK_BYTES_U64;
@@ -49,7 +49,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         zone_bytes() >> 20,
         ERASE_BYTES >> 20
     );
-    Ok(Report { cell: "usage", seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
+    Ok(Report { cell: Cell::Usage, seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
 }
 
 fn zone_bytes() -> u64 {
