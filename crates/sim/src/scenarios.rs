@@ -41,6 +41,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "baseline-relocated-moves",
     "baseline-relocated-too-much",
     "baseline-reset-in-one-log",
+    "biza-lifetimes",
     "check-meets-a-hole",
     "checkpoint-of-a-closed-segment",
     "checkpoint-out-of-caches",
