@@ -146,12 +146,17 @@ impl Zone<'_> {
         Ok(())
     }
 
-    /// A block is not there, of which a write pointer tells: a drive that is full beside others that are not has moved its own, or the block is
-    /// damaged.
+    /// A block is not there, of which a write pointer tells: the only full zone that tells of it was moved there by its drive with the power, or
+    /// the block is damaged.
     fn damaged(&self, stripe: u32, piece: usize, row: u32) -> MountError {
         let zone = self.number;
-        let is_full = |member: &usize| self.scan.zones[*member][zone as usize].state == ZoneState::Full;
-        let full: Vec<usize> = self.scan.present().filter(is_full).collect();
+        let block = stripe * self.map.stripe_blocks() + self.map.within(piece, row);
+        let state_of = |member: usize| &self.scan.zones[member][zone as usize];
+        let is_full_and_tells = |member: &usize| {
+            let state = state_of(*member);
+            state.state == ZoneState::Full && told(&self.map, zone, *member, written(state)) > block
+        };
+        let full: Vec<usize> = self.scan.present().filter(is_full_and_tells).collect();
         if let [member] = full[..] {
             return MountError::WindowGone { member, zone };
         }
