@@ -247,6 +247,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "zraid-first-chunk",
     "zraid-rebuilt",
     "zraid-taken-back",
+    "zraid-two-zones-full",
     "zraid-window-gone",
     "zraid-windows-of-two-gone",
 ];
