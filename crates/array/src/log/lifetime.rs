@@ -196,6 +196,19 @@ impl Ghost {
         if self.entries.is_empty() {
             return Forecast::UNKNOWN;
         }
+        let id = self.remember(lba);
+        self.entries[id as usize].forecast(self.now, self.span())
+    }
+
+    /// A block is written. True when it is near, or written often: one that a level above the recent ones holds.
+    pub fn note_hot(&mut self, lba: Lba) -> bool {
+        assert!(!self.entries.is_empty(), "what remembers nothing knows of no level");
+        let id = self.remember(lba);
+        usize::from(self.entries[id as usize].list) != RECENT
+    }
+
+    /// A block is written: its entry, in the list where it belongs now.
+    fn remember(&mut self, lba: Lba) -> u32 {
         self.now += 1;
         self.age(usize::try_from(self.now % LISTS as u64).expect("few lists"));
         let id = match self.find(lba) {
@@ -209,7 +222,7 @@ impl Ghost {
         };
         self.link(id);
         self.make_room();
-        self.entries[id as usize].forecast(self.now, self.span())
+        id
     }
 
     /// What is expected of a block by now.
@@ -217,12 +230,6 @@ impl Ghost {
     pub fn forecast(&self, lba: Lba) -> Forecast {
         self.find(lba)
             .map_or(Forecast::UNKNOWN, |id| self.entries[id as usize].forecast(self.now, self.span()))
-    }
-
-    /// True for a block that is near, or written often: one that a level above the recent ones holds.
-    #[must_use]
-    pub fn is_hot(&self, lba: Lba) -> bool {
-        self.find(lba).is_some_and(|id| usize::from(self.entries[id as usize].list) != RECENT)
     }
 
     /// True for a distance within which a block is worth a slot.

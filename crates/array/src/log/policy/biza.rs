@@ -74,11 +74,8 @@ impl Demand {
     /// A write begins. True when most of its blocks are near, or written often.
     pub(in crate::log) fn note_lifetimes(&mut self, blocks: Range<u64>) -> bool {
         let Some(ghost) = &mut self.lifetimes else { return false };
-        let (count, mut hot) = (blocks.end - blocks.start, 0);
-        for lba in blocks.map(Lba) {
-            ghost.note(lba);
-            hot += u64::from(ghost.is_hot(lba));
-        }
+        let count = blocks.end - blocks.start;
+        let hot = blocks.map(|block| u64::from(ghost.note_hot(Lba(block)))).sum::<u64>();
         2 * hot > count
     }
 }
