@@ -26,6 +26,7 @@ mod member;
 mod mount;
 mod parity_log;
 mod read;
+mod reads;
 mod rebuild;
 pub mod record;
 mod reset;
@@ -43,14 +44,13 @@ use answers::Answers;
 use array::engine::{Effects, Engine};
 use array::request::{Outcome, Reply, Request, RequestOp};
 use base::frame::FramePool;
-use base::slab::Slab;
 use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use config::{Map, RaiznConfig, Tuning};
 use logical_zone::LogicalZone;
 use member::Members;
 use parity_log::Logs;
-use read::{Decode, ReadRequest};
+use reads::Reads;
 use std::collections::BTreeSet;
 use token::Waiter;
 use zone::device::Completion;
@@ -109,8 +109,7 @@ pub struct Raizn {
     zones_waiting: BTreeSet<u32>,
     logs: Logs,
     answers: Answers,
-    reads: Slab<ReadRequest>,
-    decodes: Slab<Decode>,
+    reads: Reads,
     frames: FramePool,
     counters: Counters,
 }
@@ -236,8 +235,7 @@ impl Raizn {
             zones_waiting: BTreeSet::new(),
             logs: Logs::new(members),
             answers: Answers::default(),
-            reads: Slab::default(),
-            decodes: Slab::default(),
+            reads: Reads::default(),
             frames: FramePool::new(4 * open + (1 << 20)),
             counters: Counters::default(),
         }

@@ -1,9 +1,12 @@
 //! Members: one may fail, and the others say so before anything is acknowledged without it. It is replaced in `rebuild`.
 
 use crate::Raizn;
+use crate::config::RaiznConfig;
 use crate::mount::MountError;
 use crate::parity_log::Purpose;
+use crate::record::{Scheme, Superblock};
 use array::engine::Effects;
+use array::log::ReplaceError;
 use base::erasure::PIECES_MAX;
 use zone::device::Status;
 use zone::format::superblock::MemberState;
@@ -67,6 +70,51 @@ impl Members {
         }
     }
 
+    /// A member is not believed any more: the first that failed, or one more than the array can lose. False when that was known, or is one
+    /// more: nothing is to be done about it.
+    pub fn lose(&mut self, drive: usize) -> bool {
+        if self.broken.is_some() || self.is_failed(drive) {
+            return false;
+        }
+        let is_first = self.failed.is_none();
+        *(if is_first { &mut self.failed } else { &mut self.broken }) = Some(drive);
+        is_first
+    }
+
+    /// False before a mount has changed anything: one that loses a member then fails, and can be repeated.
+    #[must_use]
+    pub fn are_recorded(&self) -> bool {
+        self.superblock_sequence > 0
+    }
+
+    /// Whether one of so many members can be given another drive.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_replace(&self, member: usize, members: usize) -> Result<(), ReplaceError> {
+        if member >= members {
+            return Err(ReplaceError::NoSuchMember { members });
+        }
+        if self.broken.is_some() {
+            return Err(ReplaceError::Broken);
+        }
+        if self.is_failed(member) { Ok(()) } else { Err(ReplaceError::NotFailed) }
+    }
+
+    /// The newest superblock of a member.
+    #[must_use]
+    pub fn superblock(&self, scheme: Scheme, config: RaiznConfig, member: usize) -> Superblock {
+        Superblock {
+            scheme,
+            config,
+            member: u8::try_from(member).expect("at most 32 members"),
+            epoch: self.epoch,
+            sequence: self.superblock_sequence,
+            failed: self.failed_mask(),
+            since: self.since,
+        }
+    }
+
     /// One of the members has recorded a failure.
     ///
     /// # Panics
@@ -93,21 +141,14 @@ impl Raizn {
     /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
     pub(super) fn lose_member(&mut self, drive: usize, fx: &mut Effects) {
         assert!(drive < self.config.members, "a member of the array");
-        if self.is_broken() || self.members.is_failed(drive) {
+        if !self.members.lose(drive) {
             return;
         }
-        if self.members.failed.is_some() {
-            self.members.broken = Some(drive);
-            return;
-        }
-        self.members.failed = Some(drive);
         self.drop_log(drive);
-        if self.members.superblock_sequence == 0 {
-            // A mount that has changed nothing yet: it fails, and can be repeated.
-            return;
+        if self.members.are_recorded() {
+            self.record_members(fx);
+            self.zones_waiting.extend(0..self.config.logical_zones());
         }
-        self.record_members(fx);
-        self.zones_waiting.extend(0..self.config.logical_zones());
     }
 
     /// All members that are believed are told who that is; nothing is acknowledged meanwhile.

@@ -11,7 +11,7 @@
 
 use crate::Raizn;
 use crate::config::{Header, LOG_ZONES, count};
-use crate::record::{Kind, Record, Scheme, Superblock};
+use crate::record::{Kind, Record, Scheme};
 use crate::token::Waiter;
 use array::engine::Effects;
 use base::frame::Frame;
@@ -298,17 +298,8 @@ impl Raizn {
 
     /// Appends who belongs to the array.
     pub(super) fn append_superblock(&mut self, drive: usize, purpose: Purpose, fx: &mut Effects) {
-        let superblock = Superblock {
-            scheme: Scheme::Raizn,
-            config: self.config,
-            member: u8::try_from(drive).expect("at most 32 members"),
-            epoch: self.members.epoch,
-            sequence: self.members.superblock_sequence,
-            failed: self.members.failed_mask(),
-            since: self.members.since,
-        };
         let mut frame = self.frames.take();
-        superblock.seal(&mut frame);
+        self.members.superblock(Scheme::Raizn, self.config, drive).seal(&mut frame);
         self.counters.log_others += 1;
         self.append(drive, purpose, vec![frame], fx);
     }

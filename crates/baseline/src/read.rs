@@ -5,34 +5,11 @@ use crate::config::{Spot, count};
 use crate::logical_zone::ResetStage;
 use crate::token::Waiter;
 use array::engine::Effects;
-use array::request::{Outcome, Reply, RequestId};
+use array::request::RequestId;
 use base::frame::Frame;
 use base::units::{Lba, ZoneIndex};
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::block_is_whole;
-
-/// A read on its way.
-#[derive(Debug)]
-pub struct ReadRequest {
-    id: RequestId,
-    lba: Lba,
-    frames: Vec<Frame>,
-    /// Commands and decodes under way.
-    pending: u32,
-    outcome: Outcome,
-}
-
-/// A block that is computed from the others of its row.
-#[derive(Debug)]
-pub struct Decode {
-    read: u32,
-    block: u32,
-    zone: u32,
-    spot: Spot,
-    sources: Vec<(usize, Frame)>,
-    pending: u32,
-    failed: bool,
-}
 
 impl Raizn {
     /// Starts a read.
@@ -48,12 +25,11 @@ impl Raizn {
                 _ => runs.push((block, 1)),
             }
         }
-        // One more than there are, so that it is not answered while it is being issued.
-        let slot = self.reads.insert(ReadRequest { id, lba, frames, pending: 1, outcome: Outcome::Done });
+        let slot = self.reads.begin(id, lba, frames);
         for (first, length) in runs {
             self.read_run(slot, first, length, fx);
         }
-        self.end_of_read(slot, fx);
+        self.reads.end_command(slot, &mut self.frames, fx);
     }
 
     /// Fills in a block that needs no drive: one never written, or of an open stripe.
@@ -83,8 +59,7 @@ impl Raizn {
     }
 
     fn read_run(&mut self, slot: u32, first: u32, length: u32, fx: &mut Effects) {
-        let lba = self.reads.get(slot).lba.plus(u64::from(first));
-        let (zone, position) = self.map.position_of(lba);
+        let (zone, position) = self.map.position_of(self.reads.lba(slot, first));
         let spot = self.map.spot(position);
         let drive = self.map.drive_of(zone, spot.stripe, spot.piece);
         if self.members.is_failed(drive) {
@@ -92,7 +67,7 @@ impl Raizn {
             return;
         }
         self.zones[zone as usize].readers += 1;
-        self.reads.get_mut(slot).pending += 1;
+        self.reads.begin_command(slot);
         let frames = self.frames.take_vec(length as usize);
         let op = Op::Read { offset: self.map.offset(spot.stripe, spot.row), frames };
         fx.command(drive, ZoneIndex(zone), Waiter::Read { slot, part: first }, op);
@@ -112,23 +87,23 @@ impl Raizn {
             self.lose_member(drive, fx);
         }
         for (block, frame) in (part..).zip(&frames) {
-            let (_, position) = self.map.position_of(self.reads.get(slot).lba.plus(u64::from(block)));
+            let (_, position) = self.map.position_of(self.reads.lba(slot, block));
             let Spot { stripe, piece, row } = self.map.spot(position);
             let place = self.place_at(zone, stripe, piece, row);
             if status == Status::Success && block_is_whole(frame, &place) {
-                self.reads.get_mut(slot).frames[block as usize].data = frame.data;
+                self.reads.frame(slot, block).data = frame.data;
             } else {
                 self.decode(slot, block, fx);
             }
         }
         self.frames.give_vec(frames);
         self.end_of_reader(zone, fx);
-        self.end_of_read(slot, fx);
+        self.reads.end_command(slot, &mut self.frames, fx);
     }
 
     /// Computes a block from the others of its row.
     fn decode(&mut self, read: u32, block: u32, fx: &mut Effects) {
-        let (zone, position) = self.map.position_of(self.reads.get(read).lba.plus(u64::from(block)));
+        let (zone, position) = self.map.position_of(self.reads.lba(read, block));
         let spot = self.map.spot(position);
         let (data_count, members) = (self.map.data_count(), self.config.members);
         let relocated = self.logs.relocated.get(&(zone, spot.stripe, spot.row)).map(|frame| frame.data);
@@ -143,12 +118,10 @@ impl Raizn {
             .collect();
         let failed =
             wanted.iter().any(|piece| self.members.is_failed(self.map.drive_of(zone, spot.stripe, *piece)));
-        let decode = Decode { read, block, zone, spot, sources, pending: 1, failed };
-        let slot = self.decodes.insert(decode);
+        let slot = self.reads.begin_decode((read, block), (zone, spot), sources, failed);
         self.zones[zone as usize].readers += 1;
-        self.reads.get_mut(read).pending += 1;
         for piece in wanted.into_iter().filter(|_| !failed) {
-            self.decodes.get_mut(slot).pending += 1;
+            self.reads.begin_source(slot);
             let frames = self.frames.take_vec(1);
             let drive = self.map.drive_of(zone, spot.stripe, piece);
             let op = Op::Read { offset: self.map.offset(spot.stripe, spot.row), frames };
@@ -170,54 +143,24 @@ impl Raizn {
         if status == Status::DeviceGone {
             self.lose_member(drive, fx);
         }
-        let Decode { zone, spot, .. } = *self.decodes.get(slot);
+        let (zone, spot) = self.reads.spot(slot);
         let place = self.place_at(zone, spot.stripe, part as usize, spot.row);
         let frame = frames.pop().expect("one block was read");
         let is_whole = status == Status::Success && block_is_whole(&frame, &place);
-        let decode = self.decodes.get_mut(slot);
-        decode.failed |= !is_whole;
-        decode.sources.push((part as usize, frame));
+        self.reads.add_source(slot, part as usize, frame, is_whole);
         self.end_of_source(slot, fx);
     }
 
     fn end_of_source(&mut self, slot: u32, fx: &mut Effects) {
-        let decode = self.decodes.get_mut(slot);
-        decode.pending -= 1;
-        if decode.pending > 0 {
-            return;
-        }
-        let Decode { read, block, zone, spot, sources, failed, .. } = self.decodes.remove(slot);
-        if failed {
-            self.reads.get_mut(read).outcome = Outcome::IoError;
-        } else {
-            let present: Vec<_> = sources.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
-            let into = &mut self.reads.get_mut(read).frames[block as usize].data;
-            self.map.layout.code.decode(spot.piece, &present, into);
-            self.counters.blocks_decoded += 1;
-        }
-        for (_, frame) in sources {
-            self.frames.give(frame);
-        }
-        self.end_of_reader(zone, fx);
-        self.end_of_read(read, fx);
+        let Some(decoded) = self.reads.end_source(slot, &self.map, &mut self.frames) else { return };
+        self.counters.blocks_decoded += u64::from(decoded.succeeded);
+        self.end_of_reader(decoded.zone, fx);
+        self.reads.end_command(decoded.read, &mut self.frames, fx);
     }
 
     /// Notes the end of a reader: a reset that waits for the zone may go on.
     fn end_of_reader(&mut self, zone: u32, fx: &mut Effects) {
         self.zones[zone as usize].readers -= 1;
         self.advance_zone(zone, fx);
-    }
-
-    fn end_of_read(&mut self, slot: u32, fx: &mut Effects) {
-        let read = self.reads.get_mut(slot);
-        read.pending -= 1;
-        if read.pending > 0 {
-            return;
-        }
-        let ReadRequest { id, mut frames, outcome, .. } = self.reads.remove(slot);
-        if outcome == Outcome::IoError {
-            self.frames.give_many(&mut frames);
-        }
-        fx.replies.push(Reply { id, outcome, frames });
     }
 }

@@ -99,15 +99,7 @@ impl Rebuild<'_> {
 
     fn can_replace(&mut self, member: usize) -> Result<(), ReplaceError> {
         let members = self.volume.engine.config.members;
-        if member >= members {
-            return Err(ReplaceError::NoSuchMember { members });
-        }
-        if self.volume.engine.is_broken() {
-            return Err(ReplaceError::Broken);
-        }
-        if !self.volume.engine.members.is_failed(member) {
-            return Err(ReplaceError::NotFailed);
-        }
+        self.volume.engine.members.can_replace(member, members)?;
         // What is recorded of members goes beyond what logs otherwise keep free: that room must not run out.
         for other in (0..members).filter(|other| *other != member) {
             self.volume.engine.log_has_room(other, &mut self.volume.effects);

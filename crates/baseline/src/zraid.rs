@@ -46,6 +46,7 @@ pub use rebuild::replace_member;
 use crate::config::{ConfigError, Map, RaiznConfig, count};
 use crate::logical_zone::Pending;
 use crate::member::Members;
+use crate::reads::Reads;
 use crate::record::array_tag;
 use array::driven::Driven;
 use array::engine::{Effects, Engine};
@@ -57,7 +58,6 @@ use base::units::{DriveIndex, Lba};
 use config::{Limits, logical_zones};
 use log::Log;
 use logical_zone::{LogicalZone, State};
-use read::{Decode, Read};
 use send::Sent;
 use std::collections::{BTreeSet, VecDeque};
 use zone::device::{Completion, Status};
@@ -172,8 +172,7 @@ pub struct Zraid {
     in_flight: Slab<Sent>,
     /// What a drive that is missing was to do: it is over at once.
     skipped: VecDeque<(usize, u32)>,
-    reads: Slab<Read>,
-    decodes: Slab<Decode>,
+    reads: Reads,
     frames: FramePool,
     counters: Counters,
 }
@@ -201,8 +200,7 @@ impl Zraid {
             order: Order::default(),
             in_flight: Slab::default(),
             skipped: VecDeque::new(),
-            reads: Slab::default(),
-            decodes: Slab::default(),
+            reads: Reads::default(),
             frames: FramePool::new(1 << 22),
             counters: Counters::default(),
             config,

@@ -15,7 +15,7 @@ use super::config::{LOG_ZONES, logical_zones};
 use super::logical_zone::{Kind, LogicalZone, Part, Partial, State};
 use super::send::Sent;
 use crate::config::count;
-use crate::record::{self, Record, Scheme, Superblock};
+use crate::record::{self, Record, Scheme};
 use array::engine::Effects;
 use base::frame::Frame;
 use base::units::OOB_BYTES;
@@ -100,17 +100,8 @@ impl Zraid {
 
     /// The superblock of a drive.
     pub(super) fn superblock(&mut self, drive: usize) -> Frame {
-        let superblock = Superblock {
-            scheme: Scheme::Zraid,
-            config: self.config,
-            member: u8::try_from(drive).expect("at most 32 members"),
-            epoch: self.members.epoch,
-            sequence: self.members.superblock_sequence,
-            failed: self.members.failed_mask(),
-            since: self.members.since,
-        };
         let mut frame = self.frames.take();
-        superblock.seal(&mut frame);
+        self.members.superblock(Scheme::Zraid, self.config, drive).seal(&mut frame);
         frame
     }
 

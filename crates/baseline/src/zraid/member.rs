@@ -23,19 +23,9 @@ impl Zraid {
     /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
     pub(super) fn lose_member(&mut self, drive: usize, fx: &mut Effects) {
         assert!(drive < self.config.members, "a member of the array");
-        if self.is_broken() || self.members.is_failed(drive) {
-            return;
+        if self.members.lose(drive) && self.members.are_recorded() {
+            self.record_members(fx);
         }
-        if self.members.failed.is_some() {
-            self.members.broken = Some(drive);
-            return;
-        }
-        self.members.failed = Some(drive);
-        if self.members.superblock_sequence == 0 {
-            // A mount that has changed nothing yet: it fails, and can be repeated.
-            return;
-        }
-        self.record_members(fx);
     }
 
     /// All members that are believed are told who that is; no write pointer moves meanwhile, and no flush is answered.

@@ -6,42 +6,18 @@ use crate::config::Spot;
 use crate::logical_zone::ResetStage;
 use crate::record::{Kind, Record};
 use array::engine::Effects;
-use array::request::{Outcome, Reply, RequestId};
+use array::request::RequestId;
 use base::frame::Frame;
 use base::units::Lba;
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::block_is_whole;
-
-/// A read under way.
-#[derive(Debug)]
-pub(super) struct Read {
-    id: RequestId,
-    lba: Lba,
-    frames: Vec<Frame>,
-    /// Commands and decodes that are under way, and one while it is being issued.
-    left: u32,
-    outcome: Outcome,
-}
-
-/// A block that is computed from the others of its row.
-#[derive(Debug)]
-pub(super) struct Decode {
-    read: u32,
-    block: u32,
-    zone: u32,
-    spot: Spot,
-    sources: Vec<(usize, Frame)>,
-    /// Reads that are under way, and one while they are being issued.
-    left: u32,
-    failed: bool,
-}
 
 impl Zraid {
     /// A read has arrived.
     pub(super) fn start_read(&mut self, id: RequestId, lba: Lba, blocks: u32, fx: &mut Effects) {
         let mut frames = self.frames.take_vec(blocks as usize);
         frames.iter_mut().for_each(|frame| frame.data.fill(0));
-        let slot = self.reads.insert(Read { id, lba, frames, left: 1, outcome: Outcome::Done });
+        let slot = self.reads.begin(id, lba, frames);
         let map = self.map;
         let mut at = 0;
         while at < blocks {
@@ -53,7 +29,7 @@ impl Zraid {
             }
             at += rows;
         }
-        self.end_of_read(slot, fx);
+        self.reads.end_command(slot, &mut self.frames, fx);
     }
 
     /// Fills in rows of a chunk that need no drive: of open stripes, or never written.
@@ -69,8 +45,7 @@ impl Zraid {
         }
         let Some(stripe) = zone.stripe(spot.stripe) else { return false };
         let data = stripe.data.iter().skip(map.within(spot.piece, spot.row) as usize);
-        let own = &mut self.reads.get_mut(slot).frames[at as usize..(at + rows) as usize];
-        own.iter_mut().zip(data).for_each(|(frame, held)| frame.data = held.data);
+        (at..at + rows).zip(data).for_each(|(block, held)| self.reads.frame(slot, block).data = held.data);
         true
     }
 
@@ -81,7 +56,7 @@ impl Zraid {
             return;
         }
         let frames = self.frames.take_vec(rows as usize);
-        self.reads.get_mut(slot).left += 1;
+        self.reads.begin_command(slot);
         self.zones[zone as usize].readers += 1;
         let offset = self.map.offset(spot.stripe, spot.row);
         self.command(drive, zone, Sent::Read { read: slot, at }, Op::Read { offset, frames }, fx);
@@ -102,35 +77,33 @@ impl Zraid {
         }
         let generation = self.zones[zone.index()].generation;
         for (block, frame) in (at..).zip(&frames) {
-            let (_, position) = self.map.position_of(self.reads.get(slot).lba.plus(u64::from(block)));
+            let (_, position) = self.map.position_of(self.reads.lba(slot, block));
             let Spot { stripe, piece, row } = self.map.spot(position);
             let place = self.map.place(self.tag, (zone.0, generation), stripe, piece, row);
             if status == Status::Success && block_is_whole(frame, &place) {
-                self.reads.get_mut(slot).frames[block as usize].data = frame.data;
+                self.reads.frame(slot, block).data = frame.data;
             } else {
                 self.decode(slot, block, fx);
             }
         }
         self.frames.give_vec(frames);
         self.end_of_reader(zone.0, fx);
-        self.end_of_read(slot, fx);
+        self.reads.end_command(slot, &mut self.frames, fx);
     }
 
     /// Computes a block from the others of its row; its stripe is whole, so its parity is in place.
     fn decode(&mut self, read: u32, block: u32, fx: &mut Effects) {
-        let (zone, position) = self.map.position_of(self.reads.get(read).lba.plus(u64::from(block)));
+        let (zone, position) = self.map.position_of(self.reads.lba(read, block));
         let spot = self.map.spot(position);
         let others: Vec<(usize, usize)> = (0..self.config.members)
             .filter(|piece| *piece != spot.piece)
             .map(|piece| (piece, self.map.drive_of(zone, spot.stripe, piece)))
             .collect();
         let failed = others.iter().any(|(_, drive)| self.members.is_failed(*drive));
-        let decode = Decode { read, block, zone, spot, sources: Vec::new(), left: 1, failed };
-        let slot = self.decodes.insert(decode);
+        let slot = self.reads.begin_decode((read, block), (zone, spot), Vec::new(), failed);
         self.zones[zone as usize].readers += 1;
-        self.reads.get_mut(read).left += 1;
         for (piece, drive) in others.into_iter().filter(|_| !failed) {
-            self.decodes.get_mut(slot).left += 1;
+            self.reads.begin_source(slot);
             let op =
                 Op::Read { offset: self.map.offset(spot.stripe, spot.row), frames: self.frames.take_vec(1) };
             self.command(drive, zone, Sent::Source { decode: slot, piece }, op, fx);
@@ -151,12 +124,10 @@ impl Zraid {
         if status == Status::DeviceGone {
             self.lose_member(drive, fx);
         }
-        let Decode { zone, spot, .. } = *self.decodes.get(slot);
+        let (zone, spot) = self.reads.spot(slot);
         let frame = frames.pop().expect("one block was read");
         let is_whole = status == Status::Success && self.is_piece(&frame, zone, Spot { piece, ..spot });
-        let decode = self.decodes.get_mut(slot);
-        decode.failed |= !is_whole;
-        decode.sources.push((piece, frame));
+        self.reads.add_source(slot, piece, frame, is_whole);
         self.end_of_source(slot, fx);
     }
 
@@ -174,42 +145,14 @@ impl Zraid {
     }
 
     fn end_of_source(&mut self, slot: u32, fx: &mut Effects) {
-        let decode = self.decodes.get_mut(slot);
-        decode.left -= 1;
-        if decode.left > 0 {
-            return;
-        }
-        let Decode { read, block, zone, spot, sources, failed, .. } = self.decodes.remove(slot);
-        if failed {
-            self.reads.get_mut(read).outcome = Outcome::IoError;
-        } else {
-            let present: Vec<_> = sources.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
-            let into = &mut self.reads.get_mut(read).frames[block as usize].data;
-            self.map.layout.code.decode(spot.piece, &present, into);
-        }
-        for (_, frame) in sources {
-            self.frames.give(frame);
-        }
-        self.end_of_reader(zone, fx);
-        self.end_of_read(read, fx);
+        let Some(decoded) = self.reads.end_source(slot, &self.map, &mut self.frames) else { return };
+        self.end_of_reader(decoded.zone, fx);
+        self.reads.end_command(decoded.read, &mut self.frames, fx);
     }
 
     /// Notes the end of a reader: a reset that waits for the zone may go on.
     fn end_of_reader(&mut self, zone: u32, fx: &mut Effects) {
         self.zones[zone as usize].readers -= 1;
         self.advance_zone(zone, fx);
-    }
-
-    fn end_of_read(&mut self, slot: u32, fx: &mut Effects) {
-        let read = self.reads.get_mut(slot);
-        read.left -= 1;
-        if read.left > 0 {
-            return;
-        }
-        let Read { id, mut frames, outcome, .. } = self.reads.remove(slot);
-        if outcome == Outcome::IoError {
-            self.frames.give_many(&mut frames);
-        }
-        fx.replies.push(Reply { id, outcome, frames });
     }
 }

@@ -61,16 +61,7 @@ struct Rebuild<'v> {
 impl Rebuild<'_> {
     fn can_replace(&self) -> Result<(), ReplaceError> {
         let engine = &self.volume.engine;
-        let members = engine.config.members;
-        if self.member >= members {
-            return Err(ReplaceError::NoSuchMember { members });
-        }
-        if engine.is_broken() {
-            return Err(ReplaceError::Broken);
-        }
-        if !engine.members.is_failed(self.member) {
-            return Err(ReplaceError::NotFailed);
-        }
+        engine.members.can_replace(self.member, engine.config.members)?;
         if self.volume.is_at_rest() { Ok(()) } else { Err(ReplaceError::Busy) }
     }
 
