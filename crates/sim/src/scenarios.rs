@@ -17,6 +17,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "area-header-in-window",
     "area-header-torn",
     "area-marker-gone",
+    "area-marker-over-an-older-segment",
     "area-unlike-drives",
     "area-window-gone-header-rots",
     "area-window-gone-misread",

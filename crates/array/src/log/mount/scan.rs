@@ -44,7 +44,7 @@ pub struct Zones {
     closed: BTreeSet<(usize, ZoneIndex)>,
     /// Ends of what was written in windows, committed or not, by member and zone.
     ends: BTreeMap<(usize, ZoneIndex), u32>,
-    /// Zones without an area, of drives that have such, whose first block was never written.
+    /// Zones without an area, of drives that have such, that hold no more than a marker: the block of the header was never written.
     headless: BTreeSet<(usize, ZoneIndex)>,
     /// Zones that were finished when they held no data yet, by segment and member.
     finished_empty: BTreeSet<(u64, usize)>,
@@ -119,10 +119,11 @@ impl Zones {
         let has_area = self.descriptor(header, member).has_area;
         written < header.committed_blocks()
             || written == header.committed_blocks() && !has_area && self.own_header(header, member).is_none()
-            || written == header.header_blocks && self.is_headless(header, member)
+            || self.is_headless(header, member)
             || self.lacks_marker(header, member) && !self.has_data(header)
     }
 
+    /// True when a marker is all that a member's zone of a segment holds: of this segment, or of one in area mode that took its place later.
     fn is_headless(&self, header: &SegmentHeader, member: usize) -> bool {
         self.headless.contains(&(member, header.zones[member]))
     }
@@ -362,7 +363,8 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
 }
 
 /// Finds zones that have no header and no area, though their drives have areas: behind what was never written may lie the marker of a
-/// segment that was being made, when the drive gave the area back.
+/// segment that was being made, when the drive gave the area back. Headers of segments in other modes, which name the zone because another drive
+/// went back to a moment before, have no marker: how much lies there is held against the area's granule, not against their lengths.
 fn find_headless(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
@@ -371,13 +373,12 @@ fn find_headless(
     let capacity = session.config.geometry.zone_capacity_blocks;
     let mut headless = BTreeSet::new();
     for (member, zones) in descriptors.iter().enumerate() {
-        let geometry = session.drives.geometry(DriveIndex::at(member));
-        if geometry.is_none_or(|geometry| geometry.areas.is_none()) {
-            continue;
-        }
+        let areas = session.drives.geometry(DriveIndex::at(member)).and_then(|geometry| geometry.areas);
+        let Some(areas) = areas else { continue };
+        let marker_end = areas.granule_blocks + MARKER_BLOCKS;
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
             let may_be = !descriptor.has_area
-                && descriptor.written_blocks(capacity) > 0
+                && (1..=marker_end).contains(&descriptor.written_blocks(capacity))
                 && own[member][zone.index()].is_none();
             if may_be && lacks_header(session, member, zone) {
                 headless.insert((member, zone));
