@@ -201,6 +201,23 @@ pub struct CacheShape {
     pub force: Vec<Forced>,
 }
 
+/// Where clients of a cache come in, and what they may do.
+#[derive(Debug, Args)]
+pub struct CacheDoors {
+    /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
+    #[arg(long, default_value = "tcp:127.0.0.1:6379", value_delimiter = ',', value_name = "PLACE,...")]
+    pub listen: Vec<Listen>,
+    /// Addresses at which clients of memcached connect, comma-separated: tcp:HOST:PORT or unix:PATH [default: none]
+    #[arg(long, value_delimiter = ',', value_name = "PLACE,...")]
+    pub memcached: Vec<Listen>,
+    /// File whose first line is the password that clients have to say (AUTH) [default: no password]
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Allow `DEBUG SLEEP SECONDS`, by which anybody who may connect stops the thread that serves him: for tests of clients
+    #[arg(long)]
+    pub debug_commands: bool,
+}
+
 /// Options by which a cache is served.
 #[derive(Debug, Args)]
 pub struct CacheServiceOptions {
@@ -242,12 +259,9 @@ pub struct CacheServiceOptions {
     /// Longest value that is stored, at most half a zone and a 16th of --memory, shared out to the threads that serve connections [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
-    /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
-    #[arg(long, default_value = "tcp:127.0.0.1:6379", value_delimiter = ',', value_name = "PLACE,...")]
-    pub listen: Vec<Listen>,
-    /// Addresses at which clients of memcached connect, comma-separated: tcp:HOST:PORT or unix:PATH [default: none]
-    #[arg(long, value_delimiter = ',', value_name = "PLACE,...")]
-    pub memcached: Vec<Listen>,
+    /// Where clients come in, and what they may do.
+    #[command(flatten)]
+    pub doors: CacheDoors,
     /// Part of the cache that a namespace has for itself: N:name=NAME,share=30%,memory=20%,eviction=POLICY,ttl-max=1h,memcached=PLACE, any
     /// of them; databases of RESP are namespaces; may be given several times
     #[arg(long, value_name = "N:KEY=VALUE,...")]
@@ -255,9 +269,6 @@ pub struct CacheServiceOptions {
     /// Let emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// File whose first line is the password that clients have to say (AUTH) [default: no password]
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
 }
 
 impl CacheServiceOptions {

@@ -70,7 +70,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let clock = WallClock::start();
     warn_of_missing_cores(options.cores);
     let wanted = engine(options)?;
-    let password = options.password_file.as_deref().map(password_in).transpose()?;
+    let password = options.doors.password_file.as_deref().map(password_in).transpose()?;
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     profile.iter().try_for_each(|profile| expect_zones(profile, directory.file.shards))?;
     let hosting = Hosting::new(profile)?;
@@ -150,14 +150,14 @@ fn expect_zones(profile: &Profile, shards: usize) -> Result<()> {
 /// Listeners of the cache, the last ones those of memcached's protocol, with the namespace of each of these.
 fn doors(options: &CacheServiceOptions) -> Result<(Vec<Listener>, Vec<Namespace>)> {
     let own = options.namespace.iter().filter_map(|own| Some((own.memcached.as_ref()?, own.namespace)));
-    let all = options.memcached.iter().map(|place| (place, Namespace(0)));
+    let all = options.doors.memcached.iter().map(|place| (place, Namespace(0)));
     let (memcached, namespaces): (Vec<&Listen>, Vec<Namespace>) = all.chain(own).unzip();
-    if options.password_file.is_some() && !memcached.is_empty() {
+    if options.doors.password_file.is_some() && !memcached.is_empty() {
         return Err(
             Exit::Usage.error("--memcached knows no password: leave --password-file or --memcached away")
         );
     }
-    let places = options.listen.iter().chain(memcached);
+    let places = options.doors.listen.iter().chain(memcached);
     Ok((places.map(Listen::bind).collect::<Result<_, _>>()?, namespaces))
 }
 
@@ -215,6 +215,7 @@ fn settings(
         cores: options.cores,
         memory_bytes: options.memory,
         password,
+        debug_commands: options.doors.debug_commands,
         run_id: format!("{first}{}", &second[..8]),
         port: door.map_or(0, |door| door.port()),
         bind: door.map(|door| door.ip().to_string()).unwrap_or_default(),

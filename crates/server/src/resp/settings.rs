@@ -22,6 +22,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Password that clients have to say.
     pub password: Option<Vec<u8>>,
+    /// DEBUG is allowed.
+    pub debug_commands: bool,
     /// Seconds that a connection may rest; 0 is for ever.
     pub timeout_seconds: u64,
     /// Identity of this run, 40 hexadecimal digits.
@@ -51,6 +53,7 @@ impl Default for Settings {
             cores: 1,
             memory_bytes: 256 << 20,
             password: None,
+            debug_commands: false,
             timeout_seconds: 0,
             run_id: "0".repeat(40),
             port: 0,

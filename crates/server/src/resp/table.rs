@@ -208,6 +208,8 @@ pub static COMMANDS: &[Command] = &[
         .fence()
         .tips("request_policy:all_shards response_policy:agg_sum")
         .docs("server", "1.0.0", "Counts the keys of the database"),
+    command("debug", -2, "admin noscript loading stale", NO_KEYS, "@admin @slow @dangerous", server::debug)
+        .docs("server", "1.0.0", "Makes the server sleep, where it allows that"),
     write_fast("decr", 2, strings::decr).docs("string", "1.0.0", "Takes one from a number"),
     write_fast("decrby", 3, strings::decrby).docs("string", "1.0.0", "Takes from a number"),
     command("del", -2, "write", ALL_KEYS, "@keyspace @write @slow", keys::del).tips(SUM_OF_KEYS).docs(

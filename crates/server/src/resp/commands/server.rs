@@ -5,6 +5,7 @@ use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
 use crate::resp::numbers::integer;
 use crate::resp::pending::Form;
+use std::time::Duration;
 
 fn no_integer() -> Step {
     Step::Answer(super::expiry::no_integer())
@@ -70,6 +71,26 @@ pub(in crate::resp) fn none(_: &mut Call<'_>) -> Step {
 /// SLOWLOG RESET.
 pub(in crate::resp) fn done(_: &mut Call<'_>) -> Step {
     Step::Answer(Answer::OK)
+}
+
+/// DEBUG SLEEP: as in Redis, nobody whom this thread serves is answered for so many seconds. Other parts are not there.
+pub(in crate::resp) fn debug(call: &mut Call<'_>) -> Step {
+    if !call.front.settings.debug_commands {
+        return Step::Answer(Answer::error(
+            "DEBUG command not allowed. Start the server with --debug-commands to allow it.",
+        ));
+    }
+    if call.arguments.len() != 3 || !call.at(1).eq_ignore_ascii_case(b"sleep") {
+        return Step::Answer(wrong_part(call));
+    }
+    let seconds = str::from_utf8(call.at(2)).ok().and_then(|text| text.parse().ok());
+    Step::Answer(match seconds.map(Duration::try_from_secs_f64) {
+        Some(Ok(time)) => {
+            std::thread::sleep(time);
+            Answer::OK
+        }
+        _ => Answer::error("value is not a valid float"),
+    })
 }
 
 /// MEMORY USAGE: bytes of key and value; those on flash count, too.

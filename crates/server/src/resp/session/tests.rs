@@ -138,6 +138,26 @@ fn answers_are_those_of_redis() {
 }
 
 #[test]
+fn debug_sleeps_where_the_server_was_told_to_allow_it() {
+    let mut talk = Talk::new();
+    let mut client = talk.client();
+    let refused = talk.ask(&mut client, "debug sleep 0");
+    assert!(refused.starts_with("-ERR DEBUG command not allowed.") && refused.contains("--debug-commands"), "{refused}");
+    let mut talk = Talk::with(Settings { debug_commands: true, ..Settings::default() }, 1);
+    let mut client = talk.client();
+    assert_eq!(talk.ask(&mut client, "debug sleep 0.001"), "+OK\r\n");
+    assert_eq!(talk.ask(&mut client, "multi\r\nDEBUG SLEEP 0\r\nexec"), "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n");
+    for nonsense in ["x", "-1", "inf", "nan", "1e300"] {
+        let answer = talk.ask(&mut client, &format!("debug sleep {nonsense}"));
+        assert_eq!(answer, "-ERR value is not a valid float\r\n");
+    }
+    for other in ["debug object a", "debug sleep", "debug sleep 1 2"] {
+        let answer = talk.ask(&mut client, other);
+        assert!(answer.starts_with("-ERR unknown subcommand or wrong number of arguments for '"), "{other}: {answer}");
+    }
+}
+
+#[test]
 fn answers_come_in_the_order_of_commands() {
     let mut talk = Talk::with(Settings::default(), 7);
     let mut client = talk.client();
