@@ -89,7 +89,11 @@ impl Parts {
         }
         let Request { id, namespace, op } = request;
         match &op {
-            Op::Get { key } | Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. } => {
+            Op::Get { key }
+            | Op::GetPart { key, .. }
+            | Op::Set { key, .. }
+            | Op::Remove { key }
+            | Op::Update { key, .. } => {
                 Route::One((self.spread.shard_of(namespace, key), Request { id, namespace, op }))
             }
             Op::Clear { namespace: whose } => {

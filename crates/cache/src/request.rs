@@ -6,6 +6,7 @@ use crate::value::Value;
 use base::time::Instant;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
+use std::ops::Range;
 
 /// Namespace of keys: a RESP database, 0 to 15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +104,43 @@ impl Object {
     }
 }
 
+/// A part of a value: bytes from `first` to `last`, both among them; negative ones count from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first byte.
+    pub first: i64,
+    /// The last byte.
+    pub last: i64,
+}
+
+impl Part {
+    /// Where the part is in a value of so many bytes, which may be nowhere.
+    ///
+    /// # Panics
+    /// When a value is longer than memory can be.
+    #[must_use]
+    pub fn of(self, bytes: usize) -> Range<usize> {
+        let count = i64::try_from(bytes).expect("memory has less than 2^63 bytes");
+        let is_backwards = self.first < 0 && self.last < 0 && self.first > self.last;
+        let place = |index: i64| if index < 0 { (count + index.max(-count)).max(0) } else { index };
+        let (first, last) = (place(self.first), place(self.last).min(count - 1));
+        if is_backwards || first > last || count == 0 {
+            return 0..0;
+        }
+        let index = |place: i64| usize::try_from(place).expect("a place within the value");
+        index(first)..index(last) + 1
+    }
+
+    /// The object with this part of its value for the value.
+    #[must_use]
+    pub fn cut(self, object: Object) -> Object {
+        match self.of(object.value.len()) {
+            all if all.len() == object.value.len() => object,
+            part => Object { value: object.value[part].into(), ..object },
+        }
+    }
+}
+
 /// What a change makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -187,6 +225,14 @@ pub enum Op {
     Get {
         /// The key.
         key: Vec<u8>,
+    },
+    /// Reads a part of an object's value: the object is answered with that part for its value. Of one that is large no more than the pages
+    /// of the part are read, and the page in which it begins.
+    GetPart {
+        /// The key.
+        key: Vec<u8>,
+        /// The part.
+        part: Part,
     },
     /// Unconditional store: needs no read of flash.
     Set {

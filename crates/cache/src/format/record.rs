@@ -126,7 +126,14 @@ impl RecordHead {
         if u32_at(front, crc_at) != self.crc || checksum(front, crc_at, &value) != self.crc {
             return None;
         }
-        Some(Object { value, flags: self.flags, marks: self.marks, expires: self.expires })
+        Some(self.object_of_part(value))
+    }
+
+    /// The object of a record with a part of its value, which the checksum of the record says nothing of: whoever read it has held
+    /// its pages against theirs.
+    #[must_use]
+    pub fn object_of_part(&self, value: Value) -> Object {
+        Object { value, flags: self.flags, marks: self.marks, expires: self.expires }
     }
 }
 

@@ -2,9 +2,15 @@
 //!
 //! A page is believed when its stamp names this cache, drive, zone, life of the zone and place, and a record when key and
 //! checksum are right. What is not is hidden by an entry: it leaves the index, and must not come back.
+//!
+//! ```text
+//!   page 7                  page 8     page 9     page 10
+//!   | .. | head key value | value    | value    | value ..  |      a part of the value: page 7, then 9 and 10, each held against the
+//!                                       <- part ->                 checksum in its stamp, which also names the page of the head
+//! ```
 
 use super::memory::Copied;
-use super::operation::Stage;
+use super::operation::{Operation, Stage};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::{PageView, ROOM_BYTES};
 use crate::format::record::RecordHead;
@@ -12,7 +18,7 @@ use crate::format::stamp::{Kind, Stamp};
 use crate::index::PageNumber;
 use crate::request::Object;
 use base::frame::Frame;
-use std::cmp::Ordering;
+use std::ops::Range;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
 /// A lookup in pages.
@@ -33,17 +39,57 @@ struct Partial {
     head: RecordHead,
     /// Head and key.
     front: Vec<u8>,
+    /// Bytes of the value that are asked for.
+    wanted: Range<usize>,
+    /// Where in the value that begins which was read.
+    from: usize,
     /// What was read of the value.
     value: Vec<u8>,
     /// Sequence of the page it begins in.
     origin: u64,
-    /// Pages read of it.
+    /// Pages of it that were read, or passed over.
     pages: u32,
+}
+
+impl Partial {
+    /// A record that goes on behind the page with its head: what is asked for decides which page is the next one.
+    fn begin(head: RecordHead, (front, value): (&[u8], &[u8]), wanted: Range<usize>, origin: u64) -> Partial {
+        assert!(wanted.end > value.len() && wanted.end <= head.value_bytes, "the page with the head is not enough");
+        let passed = wanted.start.checked_sub(value.len()).map(|bytes| bytes / ROOM_BYTES);
+        let (from, here) = passed.map_or((0, value), |pages| (value.len() + pages * ROOM_BYTES, &[][..]));
+        let pages = 1 + u32::try_from(passed.unwrap_or(0)).expect("objects are small");
+        Partial { head, front: front.to_vec(), wanted, from, value: here.to_vec(), origin, pages }
+    }
+
+    /// Where in the value that ends which was read.
+    fn end(&self) -> usize {
+        self.from + self.value.len()
+    }
+
+    /// Takes the next page of the record; false when it holds another part of it than it should.
+    fn take(&mut self, lead: &[u8]) -> bool {
+        let is_right = lead.len() == ROOM_BYTES.min(self.head.value_bytes - self.end());
+        self.value.extend_from_slice(lead);
+        self.pages += 1;
+        is_right
+    }
+
+    /// All that is asked for was read.
+    fn finish(self) -> Verdict {
+        assert!(self.end() >= self.wanted.end, "pages are missing");
+        if self.value.len() < self.head.value_bytes {
+            let part = &self.value[self.wanted.start - self.from..self.wanted.end - self.from];
+            return Verdict::Part(self.head.object_of_part(part.into()));
+        }
+        self.head.object(&self.front, self.value.into()).map_or(Verdict::Damaged, Verdict::Found)
+    }
 }
 
 /// What a page says of a key.
 enum Verdict {
     Found(Object),
+    /// The object with the part of its value that is asked for.
+    Part(Object),
     NotHere,
     Damaged,
     GoesOn(Partial),
@@ -59,13 +105,15 @@ impl Shard {
     fn look_in(&mut self, number: u32, certain: bool, effects: &mut Effects) {
         let operation = self.desk.operations.get_mut(number);
         if let Some(object) = self.buffer.get(operation.ident, &operation.key) {
-            operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
+            let found = Some(operation.task.wants(object.clone()));
+            operation.stage = Stage::Looked { found, certain: true };
             self.note_buffer_hit(number);
             return self.desk.ready.push_back(number);
         }
         let (ident, namespace) = (operation.ident, operation.key.namespace());
         if let Some(object) = self.remember(number) {
-            self.desk.operations.get_mut(number).stage = Stage::Looked { found: Some(object), certain: true };
+            let operation = self.desk.operations.get_mut(number);
+            operation.stage = Stage::Looked { found: Some(operation.task.wants(object)), certain: true };
             self.counters.hits_memory += 1;
             self.counters.of_mut(namespace).hits += 1;
             return self.desk.ready.push_back(number);
@@ -133,13 +181,13 @@ impl Shard {
         self.frames.extend(frames);
         match verdict {
             Verdict::Found(object) => {
-                self.counters.hits_flash += 1;
-                let namespace = self.desk.operations.get(number).key.namespace();
-                self.counters.of_mut(namespace).hits += 1;
-                self.keep_if_warm(number, reading.page, &object);
-                let operation = self.desk.operations.get_mut(number);
-                operation.stage = Stage::Looked { found: Some(object), certain: true };
-                self.desk.ready.push_back(number);
+                self.keep_if_warm(number, reading.page, Some(&object));
+                let object = self.desk.operations.get(number).task.wants(object);
+                self.note_flash_hit(number, object);
+            }
+            Verdict::Part(object) => {
+                self.keep_if_warm(number, reading.page, None);
+                self.note_flash_hit(number, object);
             }
             Verdict::NotHere => self.read_next(number, reading, effects),
             Verdict::Damaged => {
@@ -148,7 +196,7 @@ impl Shard {
                 self.read_next(number, reading, effects);
             }
             Verdict::GoesOn(mut partial) => {
-                let missing = partial.head.value_bytes - partial.value.len();
+                let missing = partial.wanted.end - partial.end();
                 let pages = u32::try_from(missing.div_ceil(ROOM_BYTES)).expect("objects are small");
                 let (drive, _, page) = self.locate(reading.page);
                 let room = self.drives[drive].capacity - page - partial.pages;
@@ -165,13 +213,23 @@ impl Shard {
         }
     }
 
-    /// What was hit on flash before is worth memory, if its slot is still there.
-    fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: &Object) {
+    /// An object was found on flash.
+    fn note_flash_hit(&mut self, number: u32, object: Object) {
+        let operation = self.desk.operations.get_mut(number);
+        let namespace = operation.key.namespace();
+        operation.stage = Stage::Looked { found: Some(object), certain: true };
+        self.counters.hits_flash += 1;
+        self.counters.of_mut(namespace).hits += 1;
+        self.desk.ready.push_back(number);
+    }
+
+    /// What was hit on flash before is worth memory, if its slot is still there, and all of it was read.
+    fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: Option<&Object>) {
         let ident = self.desk.operations.get(number).ident;
         let was_hit = self.index.heat(ident, page) > 0;
         self.index.warm(ident, page);
         self.note_hit(page);
-        if was_hit {
+        if let Some(object) = object.filter(|_| was_hit) {
             let (drive, zone, _) = self.locate(page);
             let birth = self.drives[drive].zones[zone.index()].birth;
             let key = self.desk.operations.get(number).key.clone();
@@ -209,22 +267,16 @@ impl Shard {
             let Some(view) = PageView::parse(&frame.data).filter(|_| follows) else {
                 return Verdict::Damaged;
             };
-            partial.value.extend_from_slice(view.lead());
-            partial.pages += 1;
-        }
-        match partial.value.len().cmp(&partial.head.value_bytes) {
-            Ordering::Less => Verdict::GoesOn(partial),
-            Ordering::Equal => {
-                let object = partial.head.object(&partial.front, partial.value.into());
-                object.map_or(Verdict::Damaged, Verdict::Found)
+            if !partial.take(view.lead()) {
+                return Verdict::Damaged;
             }
-            Ordering::Greater => Verdict::Damaged,
         }
+        if partial.end() < partial.wanted.end { Verdict::GoesOn(partial) } else { partial.finish() }
     }
 
     /// Finds a record, or the beginning of it, in the page it begins in.
     fn find_in(&self, number: u32, frame: &Frame, sequence: u64) -> Verdict {
-        let key = &self.desk.operations.get(number).key;
+        let Operation { key, task, .. } = self.desk.operations.get(number);
         let Some(view) = PageView::parse(&frame.data) else { return Verdict::Damaged };
         let heads = view.records().filter_map(|bytes| Some((RecordHead::parse(bytes)?, bytes)));
         let Some((head, bytes)) = heads.into_iter().find(|(head, bytes)| head.is_of(bytes, key)) else {
@@ -234,9 +286,12 @@ impl Shard {
             return Verdict::NotHere;
         }
         let (front, value) = head.split(bytes);
+        let wanted = task.bytes_of(head.value_bytes);
+        if value.len() < wanted.end {
+            return Verdict::GoesOn(Partial::begin(head, (front, value), wanted, sequence));
+        }
         if value.len() < head.value_bytes {
-            let (front, value) = (front.to_vec(), value.to_vec());
-            return Verdict::GoesOn(Partial { head, front, value, origin: sequence, pages: 1 });
+            return Verdict::Part(head.object_of_part(value[wanted].into()));
         }
         head.object(front, value.into()).map_or(Verdict::Damaged, Verdict::Found)
     }

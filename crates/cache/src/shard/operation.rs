@@ -9,15 +9,16 @@ use crate::format::MEMBERS_MAX;
 use crate::format::journal::HIDES_NOTHING;
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
-use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
+use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Part, Refusal, Reply, Request, RequestId};
 use crate::value::SHARED_BYTES_MIN;
 use base::pieces::PieceSet;
 use base::time::Instant;
+use std::ops::Range;
 
 /// What is to be done with a key.
 pub enum Task {
-    /// A read.
-    Get,
+    /// A read, of a part if one is said.
+    Get(Option<Part>),
     /// A store.
     Set(Object),
     /// A removal.
@@ -26,6 +27,24 @@ pub enum Task {
     Update(Decide),
     /// Done: what remains is to answer.
     Done,
+}
+
+impl Task {
+    /// The bytes that the task asks for, of a value of so many.
+    pub fn bytes_of(&self, value_bytes: usize) -> Range<usize> {
+        match self {
+            Task::Get(Some(part)) => part.of(value_bytes),
+            _ => 0..value_bytes,
+        }
+    }
+
+    /// The object as the task asks for it: whole, or a part of its value.
+    pub fn wants(&self, object: Object) -> Object {
+        match self {
+            Task::Get(Some(part)) => part.cut(object),
+            _ => object,
+        }
+    }
 }
 
 /// How far an operation is.
@@ -73,7 +92,8 @@ impl Shard {
     pub(super) fn accept(&mut self, request: Request) {
         let Request { id, namespace, op } = request;
         let (key, task) = match op {
-            Op::Get { key } => (key, Task::Get),
+            Op::Get { key } => (key, Task::Get(None)),
+            Op::GetPart { key, part } => (key, Task::Get(Some(part))),
             Op::Set { key, object } => (key, Task::Set(object)),
             Op::Remove { key } => (key, Task::Remove),
             Op::Update { key, decide } => (key, Task::Update(decide)),
@@ -189,7 +209,7 @@ impl Shard {
         self.counters.expired += u64::from(is_expired);
         let operation = self.desk.operations.get_mut(number);
         match std::mem::replace(&mut operation.task, Task::Done) {
-            Task::Get => {
+            Task::Get(_) => {
                 let outcome = Outcome::Found(live);
                 // An answer that says expired must hold when the clock is set back.
                 if is_expired && !self.membership.is_frozen() {

@@ -7,7 +7,7 @@ use super::pending::{Form, Tally};
 use super::session::State;
 use super::survey::{Survey, Wanted};
 use crate::slab::Key;
-use cache::request::{Change, Decide, Object, Op, WallMillis};
+use cache::request::{Change, Decide, Object, Op, Part, WallMillis};
 use std::sync::{Arc, OnceLock};
 
 /// How far a command is.
@@ -66,10 +66,18 @@ impl<'a> Call<'a> {
     pub(super) fn get_at(&mut self, index: usize, form: Form) -> Step {
         let key = self.at(index).to_vec();
         let bytes = key.len();
-        if matches!(form, Form::Bulk | Form::Length | Form::Range(..)) {
+        if matches!(form, Form::Bulk | Form::Length) {
             self.note_read(&key);
         }
         self.ask(Op::Get { key }, bytes, form)
+    }
+
+    /// Reads a part of the value of the key that is argument 1.
+    pub(super) fn get_part(&mut self, part: Part) -> Step {
+        let key = self.at(1).to_vec();
+        let bytes = key.len();
+        self.note_read(&key);
+        self.ask(Op::GetPart { key, part }, bytes, Form::Part)
     }
 
     /// A key is read, as far as its use is told.

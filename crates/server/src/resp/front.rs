@@ -259,7 +259,7 @@ impl Front {
         (op, bytes): (Op, usize),
     ) {
         self.say_exclusive(cache);
-        let is_read = matches!(op, Op::Get { .. });
+        let is_read = matches!(op, Op::Get { .. } | Op::GetPart { .. });
         let bytes_reserved = self.cost(bytes);
         self.memory.reserved += bytes_reserved;
         self.submissions += 1;

@@ -16,8 +16,8 @@ pub enum Form {
     Bulk,
     /// The length of the value.
     Length,
-    /// Part of the value, by GETRANGE's first and last.
-    Range(i64, i64),
+    /// The part of the value that was asked for; empty when there is none.
+    Part,
     /// What TYPE says.
     Type,
     /// Time left, or time of expiry.
@@ -248,10 +248,7 @@ impl Form {
                 .expect("a cache decides before it answers"),
             Form::Bulk | Form::Before => found.map_or(Answer::Null, |object| Answer::Bulk(object.value)),
             Form::Length => Answer::Integer(found.map_or(0, |object| length(&object.value))),
-            Form::Range(first, last) => {
-                let value = found.map(|object| object.value).unwrap_or_default();
-                Answer::Bulk(super::commands::strings::range(value, first, last))
-            }
+            Form::Part => Answer::Bulk(found.map(|object| object.value).unwrap_or_default()),
             Form::Type => Answer::Simple(if found.is_some() { "string" } else { "none" }),
             Form::Left(left) => Answer::Integer(left.of(found.as_ref(), wall)),
             Form::Usage(key_bytes) => found.map_or(Answer::Null, |object| {

@@ -54,11 +54,14 @@ impl MemoryCache {
 
     fn serve(&mut self, request: Request, wall: WallMillis) -> Outcome {
         let namespace = request.namespace;
-        if self.is_read_only && !matches!(request.op, Op::Get { .. } | Op::Walk(_)) {
+        if self.is_read_only && !matches!(request.op, Op::Get { .. } | Op::GetPart { .. } | Op::Walk(_)) {
             return Outcome::Refused(Refusal::NoDrive);
         }
         match request.op {
             Op::Get { key } => Outcome::Found(self.live(&(namespace, key), wall)),
+            Op::GetPart { key, part } => {
+                Outcome::Found(self.live(&(namespace, key), wall).map(|object| part.cut(object)))
+            }
             Op::Set { key, object } => {
                 self.objects.insert((namespace, key), object);
                 Outcome::Stored
@@ -137,7 +140,11 @@ impl MemoryCache {
 
 fn place(request: &Request) -> Option<(Namespace, &[u8])> {
     match &request.op {
-        Op::Get { key } | Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. } => {
+        Op::Get { key }
+        | Op::GetPart { key, .. }
+        | Op::Set { key, .. }
+        | Op::Remove { key }
+        | Op::Update { key, .. } => {
             Some((request.namespace, key))
         }
         Op::Walk(_) | Op::Clear { .. } | Op::ClearAt { .. } => None,

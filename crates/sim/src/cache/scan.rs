@@ -89,7 +89,7 @@ impl World {
     pub(super) fn unsettle_scans(&mut self, key: usize, asked: &Asked, op: &Op) {
         let stays = match op {
             Op::Set { object, .. } => object.expires.is_none(),
-            Op::Get { .. } | Op::Walk(_) => true,
+            Op::Get { .. } | Op::GetPart { .. } | Op::Walk(_) => true,
             Op::Remove { .. } | Op::Update { .. } | Op::Clear { .. } | Op::ClearAt { .. } => false,
         };
         if stays {

@@ -6,8 +6,7 @@ use crate::resp::call::{Call, Step};
 use crate::resp::numbers::extended::{Extended, Read};
 use crate::resp::numbers::{integer, push_integer};
 use crate::resp::pending::{Form, Tally, length, plain};
-use cache::request::{Change, Object, Op, WallMillis};
-use cache::value::Value;
+use cache::request::{Change, Object, Op, Part, WallMillis};
 
 /// The error for values that would be too large.
 pub(in crate::resp) fn too_large() -> Answer {
@@ -31,25 +30,8 @@ pub(in crate::resp) fn strlen(call: &mut Call<'_>) -> Step {
 /// GETRANGE and SUBSTR.
 pub(in crate::resp) fn getrange(call: &mut Call<'_>) -> Step {
     match (integer(call.at(2)), integer(call.at(3))) {
-        (Some(first), Some(last)) => call.get(Form::Range(first, last)),
+        (Some(first), Some(last)) => call.get_part(Part { first, last }),
         _ => Step::Answer(no_integer()),
-    }
-}
-
-/// Bytes `first` to `last` of a value, both among them; negative ones count from its end.
-#[must_use]
-pub fn range(value: Value, first: i64, last: i64) -> Value {
-    let count = length(&value);
-    let is_backwards = first < 0 && last < 0 && first > last;
-    let place = |index: i64| if index < 0 { (count + index.max(-count)).max(0) } else { index };
-    let (first, last) = (place(first), place(last).min(count - 1));
-    if is_backwards || first > last || count == 0 {
-        return Value::default();
-    }
-    let index = |place: i64| usize::try_from(place).expect("a place within the value");
-    match index(first)..index(last) + 1 {
-        all if all.len() == value.len() => value,
-        part => value[part].into(),
     }
 }
 
