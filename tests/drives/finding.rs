@@ -434,7 +434,9 @@ fn starts_within(dir: &Path, kib: u32) -> usize {
         let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_zoneweave"), text(dir)]);
         let finished = run_for(SOON, shell);
         let of_runtime = ["Fatal glibc error", "failed to allocate an alternative stack"];
-        if of_runtime.iter().any(|words| finished.stderr.contains(words)) {
+        // Threads that come and go one after the other may find room, and then nothing is wrong.
+        let has_all = command == "status" && finished.succeeded();
+        if has_all || of_runtime.iter().any(|words| finished.stderr.contains(words)) {
             return false;
         }
         assert_ends(&finished, 4, &["zoneweave: "]);
