@@ -44,6 +44,8 @@ pub struct Operator {
     pub hosting: Hosting,
     pub attended: Option<Attended>,
     pub clocks: DriveClocks,
+    /// Time that it took to find what was there.
+    pub recovered_in: Nanos,
 }
 
 impl Operator {
@@ -181,7 +183,7 @@ impl cache_loop::Operator for Operator {
             "status" => {
                 let (status, drives) = (self.status(), self.drives_status());
                 let Operator { directory, names, .. } = self;
-                let mut report = json(&Seen { status, drives, directory, names });
+                let mut report = json(&Seen { status, drives, directory, names, recovered_in: self.recovered_in });
                 report["cores"] = self.cores.into();
                 report["shards"] = self.shards.len().into();
                 report["forget"] = self.attended.as_ref().map(Attended::report).into();

@@ -81,6 +81,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let owners = bells(cache_loop::owners(shards, options.cores))?;
     let bell_of = |shard| owners[cache_loop::owner_of(shard, owners.len())].clone();
     let bells: Vec<Bell> = (0..shards).map(bell_of).collect();
+    let begun = clock.now();
     let (seen, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
     memory::check(&wanted, drives::flash_bytes(&slices)?, shards)?;
     namespaces::check(&wanted.shares, &slices)?;
@@ -90,6 +91,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted }.part_of(shards);
     let mounted = shards::mount(&directory, seen, (wall(), engine))?;
+    let recovered_in = clock.now().since(begun);
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -108,6 +110,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
         directory,
         hosting,
         attended: None,
+        recovered_in,
         clocks,
     };
     operator.begin(options.forget_after, clock.now())?;

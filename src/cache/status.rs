@@ -6,15 +6,18 @@ use super::directory::{CacheDirectory, CacheDrive};
 use super::options::CacheStatus;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
+use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::Status;
 use cache::admission::{Admission, WHOLE};
 use cache::request::Namespace;
-use cache::status::{DriveStatus, NamespaceStatus, Recovery, ZoneCounts};
+use cache::status::{DriveStatus, NamespaceStatus, Recovery, StreamZones, ZoneCounts};
+use indicatif::HumanDuration;
 use serde_json::{Value, json};
 use server::control::{self, AskError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Shows the status of a cache, once or again and again.
@@ -60,6 +63,8 @@ pub struct Seen<'a> {
     pub directory: &'a CacheDirectory,
     /// What its namespaces are called.
     pub names: &'a BTreeMap<Namespace, String>,
+    /// Time that it took to find what was there.
+    pub recovered_in: Nanos,
 }
 
 /// Drives as JSON.
@@ -95,8 +100,34 @@ fn zones(zones: &ZoneCounts) -> Value {
     })
 }
 
-fn recovered(recovery: &Recovery) -> Value {
+/// Names of the streams, in their order.
+const STREAMS: [&str; 6] = ["young", "main", "minutes", "hours", "days", "shares"];
+
+/// Zones by stream and age.
+fn streams(status: &Status) -> Value {
+    let one = |(name, own): (&str, &StreamZones)| {
+        let seconds = (own.zones > 0).then_some(own.oldest_ms / 1000);
+        ((*name).to_owned(), json!({ "zones": own.zones, "oldest_seconds": seconds }))
+    };
+    Value::Object(STREAMS.into_iter().zip(&status.streams).map(one).collect())
+}
+
+fn streams_in_words(report: &Value) -> String {
+    let one = |name: &&str| {
+        let own = report.pointer(&format!("/zones/streams/{name}"))?;
+        let seconds = own["oldest_seconds"].as_u64()?;
+        let age = HumanDuration(Duration::from_secs(seconds));
+        Some(format!("{} {name}, the oldest of {age:#}", own["zones"].as_u64()?))
+    };
+    let told: Vec<String> = STREAMS.iter().filter_map(one).collect();
+    if told.is_empty() { String::new() } else { format!("streams   {}\n", told.join("; ")) }
+}
+
+fn recovered(recovery: &Recovery, time: Nanos) -> Value {
+    #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
+    let seconds = time.0 as f64 / 1e9;
     json!({
+        "seconds": seconds,
         "records_found": recovery.records_found,
         "records_hidden": recovery.records_hidden,
         "records_older": recovery.records_older,
@@ -121,6 +152,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
     zones["evicted"] = json!(counters.zones_evicted);
     zones["expired"] = json!(counters.zones_expired);
     zones["spared"] = json!(counters.zones_spared);
+    zones["streams"] = streams(status);
     let admission = status.admission;
     let mut report = json!({
         "uuid": seen.directory.file.uuid,
@@ -158,6 +190,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
         "write_amplification": status.write_amplification(),
         "bytes_around": counters.bytes_around(),
         "batches": counters.batches,
+        "batch_bytes": status.batch_bytes(),
         "invalidations": counters.entries,
         "invalidations_carried": counters.entries_carried,
         "zones": zones,
@@ -177,7 +210,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
     // More than one expansion of the macro takes.
     report["drive_states"] = drives(seen).into();
     report["invalidate"] = json!(status.invalidate.to_string());
-    report["recovery"] = recovered(&status.recovery);
+    report["recovery"] = recovered(&status.recovery, seen.recovered_in);
     report
 }
 
@@ -261,7 +294,11 @@ fn in_words(report: &Value, dir: &str) -> String {
     text += &format!(
         "reads     {memory} hits in memory, {buffers} in buffers, {flash} in flash, {misses} misses\n"
     );
-    text += &format!("writes    {} stores, {} removes\n", number("/stores"), number("/removes"));
+    text += &format!("writes    {} stores, {} removes", number("/stores"), number("/removes"));
+    text += &match report["batch_bytes"].as_u64() {
+        Some(bytes) => format!("; {} batches of {} on the mean\n", number("/batches"), human_bytes(bytes)),
+        None => "\n".to_owned(),
+    };
     text += &amplified_in_words(report);
     text += &format!(
         "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of them main; {} evicted, {} spared\n",
@@ -274,6 +311,7 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/zones/evicted"),
         number("/zones/spared")
     );
+    text += &streams_in_words(report);
     text += &format!(
         "expiring  {} zones of what lives for minutes, {} for hours, {} for days; {} went when all had expired",
         number("/zones/minutes"),
@@ -304,10 +342,11 @@ fn in_words(report: &Value, dir: &str) -> String {
     );
     text += &drives_in_words(report);
     text += &format!(
-        "recovery  {} records found, {} hidden, {} zones dropped\n",
+        "recovery  {} records found, {} hidden, {} zones dropped, in {:.3} s\n",
         number("/recovery/records_found"),
         number("/recovery/records_hidden"),
-        number("/recovery/zones_dropped")
+        number("/recovery/zones_dropped"),
+        report.pointer("/recovery/seconds").and_then(Value::as_f64).unwrap_or(0.0)
     );
     if report.pointer("/recovery/emptied") == Some(&Value::Bool(true)) {
         text += "forgotten everything that was stored before: memory with invalidations is gone (--invalidate process)\n";

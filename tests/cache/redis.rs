@@ -145,6 +145,11 @@ fn the_benchmark_of_redis_runs() {
     assert_eq!(status["served"], true);
     assert!(status["stores"].as_u64().unwrap() >= 15_000, "{status:#}");
     assert_eq!(status["damaged"], 0);
+    assert!(status["batch_bytes"].as_u64().unwrap() >= 4096, "{status:#}");
+    assert!(status.pointer("/zones/streams/young/oldest_seconds").unwrap().is_u64(), "{status:#}");
+    assert!(status.pointer("/recovery/seconds").unwrap().as_f64().unwrap() > 0.0, "{status:#}");
+    let words = ask(&["cache", "status", text(&dir)]).expect("status");
+    assert!(words.contains(" young, the oldest of ") && words.contains(" on the mean"), "{words}");
     server.stop();
     let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
     assert!(status.contains("\"served\":false"), "{status}");

@@ -138,6 +138,29 @@ impl AddAssign for ZoneCounts {
     }
 }
 
+/// Zones with the pages of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamZones {
+    /// How many there are.
+    pub zones: usize,
+    /// Milliseconds since the oldest of them began, by the wall clock.
+    pub oldest_ms: u64,
+}
+
+impl StreamZones {
+    /// One more zone.
+    pub fn add(&mut self, age_ms: u64) {
+        *self += StreamZones { zones: 1, oldest_ms: age_ms };
+    }
+}
+
+impl AddAssign for StreamZones {
+    fn add_assign(&mut self, other: StreamZones) {
+        self.zones += other.zones;
+        self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
+    }
+}
+
 /// Drive of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveStatus {
@@ -243,6 +266,8 @@ pub struct Status {
     pub invalidate: Invalidate,
     /// Zones of all drives.
     pub zones: ZoneCounts,
+    /// Zones of all drives by what they hold, in the order of [`Stream::COMMON`]; those of shares are the last.
+    pub streams: [StreamZones; Stream::COMMON.len() + 1],
     /// Namespaces, by their numbers.
     pub namespaces: [NamespaceStatus; NAMESPACES],
     /// Bytes of zones with pages.
@@ -280,6 +305,13 @@ impl Status {
         #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
         let share = self.expired_bytes as f64 / self.flash_bytes.max(1) as f64;
         share
+    }
+
+    /// Bytes of a batch on the mean: what leaves for a drive in one command; none before one was written.
+    #[must_use]
+    pub fn batch_bytes(&self) -> Option<u64> {
+        let Counters { blocks_data, blocks_directory, batches, .. } = self.counters;
+        ((blocks_data + blocks_directory) * BLOCK_BYTES_U64).checked_div(batches)
     }
 
     /// All bytes written over those of keys and values admitted; none before anything was.
@@ -450,6 +482,7 @@ impl AddAssign for Status {
             copies,
             admission,
             zones,
+            streams,
             namespaces,
             flash_bytes,
             expired_bytes,
@@ -470,6 +503,7 @@ impl AddAssign for Status {
         self.copies += copies;
         self.admission += admission;
         self.zones += zones;
+        self.streams.iter_mut().zip(streams).for_each(|(own, more)| *own += more);
         self.namespaces.iter_mut().zip(namespaces).for_each(|(own, more)| *own += more);
         self.flash_bytes += flash_bytes;
         self.expired_bytes += expired_bytes;

@@ -103,6 +103,26 @@ const KEPT: u32 = 12 * OF_ZONE / 2;
 /// Objects that are several times what both drives hold.
 const FLOOD: u32 = 4 * 68 * OF_ZONE;
 
+/// The age of a zone stands in its header: it is known after a mount, by the wall clock of then.
+#[test]
+fn zones_are_told_by_stream_and_age() {
+    let mut client = Client::new(options(&[share(1, 30, 0)]));
+    client.store(0, 0..2 * OF_ZONE);
+    client.store(1, 0..2 * OF_ZONE);
+    client.rest();
+    let places = [Stream::Young.place(), Stream::COMMON.len()];
+    let before = client.volume.status();
+    assert!(places.iter().all(|place| before.streams[*place].zones > 0), "{:?}", before.streams);
+    assert!(before.streams.iter().all(|own| own.oldest_ms == 0), "the clock stood still");
+    let later = WallMillis(WALL.0 + 3_600_000);
+    let volume = mount(client.volume.into_drives(), client.now, later, client.options).expect("what was there");
+    let after = volume.status();
+    for place in places {
+        assert_eq!(after.streams[place].oldest_ms, 3_600_000, "{:?}", after.streams);
+        assert_eq!(after.streams[place].zones, before.streams[place].zones);
+    }
+}
+
 #[test]
 fn a_flood_of_others_takes_nothing_of_a_share() {
     for eviction in [Eviction::S3Fifo, Eviction::Sieve, Eviction::Lru, Eviction::Fifo] {

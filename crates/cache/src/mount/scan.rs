@@ -58,6 +58,8 @@ pub struct ZoneScan {
     pub contents: Contents,
     /// Sequence at which its life began.
     pub birth: u64,
+    /// Wall time at which it began.
+    since: WallMillis,
     stream: u8,
     end: u32,
     /// It takes no more blocks.
@@ -172,8 +174,8 @@ async fn scan_zone(
     };
     let expiries = Expiries::new(u64::from(capacity) * BLOCK_BYTES_U64);
     let (contents, listing) = (Contents::Unknown, None);
-    let mut scan =
-        ZoneScan { contents, birth: 0, stream: 0, end, is_full, expiries, listing, is_listed_wrong: false };
+    let (birth, since, stream, is_listed_wrong) = (0, WallMillis(0), 0, false);
+    let mut scan = ZoneScan { contents, birth, since, stream, end, is_full, expiries, listing, is_listed_wrong };
     if reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline {
         scan.contents = Contents::Kept;
         return scan;
@@ -187,7 +189,7 @@ async fn scan_zone(
         return scan;
     };
     latest.knows(header.wall, life.birth);
-    (scan.birth, scan.stream) = (life.birth, life.stream);
+    (scan.birth, scan.since, scan.stream) = (life.birth, header.wall, life.stream);
     let blocks = Blocks { life, end, is_full, capacity };
     match header.role {
         Role::Data if Stream::from_code(life.stream).is_none() => {}
@@ -430,10 +432,10 @@ impl DriveScan {
                     ZoneUse::Journal
                 }
             };
-            let ZoneScan { birth, stream, end, expiries, .. } = *scan;
+            let ZoneScan { birth, since, stream, end, expiries, .. } = *scan;
             let mut zone = Zone::new(used);
-            zone.last = scan.last_record();
-            (zone.birth, zone.stream, zone.end, zone.expiries) = (birth, stream, end, expiries);
+            (zone.birth, zone.since, zone.last) = (birth, since, scan.last_record());
+            (zone.stream, zone.end, zone.expiries) = (stream, end, expiries);
             zones.push(zone);
         }
         journals.sort_by_key(|(birth, _, _)| *birth);

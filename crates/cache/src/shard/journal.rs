@@ -119,7 +119,7 @@ impl Shard {
         let Some(zone) = self.drives[drive].find_free() else { return false };
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
-        own.zones.begin(zone, ZoneUse::Journal, birth, 0);
+        own.zones.begin(zone, ZoneUse::Journal, (birth, self.clocks.wall), 0);
         let entries = JournalEntries::Movable(Needed::new(&own.zones.births(), birth));
         own.journal.zones.push_back(JournalZone { zone, last: birth, entries });
         own.journal.is_open = true;

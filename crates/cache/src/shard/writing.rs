@@ -232,7 +232,7 @@ impl Shard {
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
         let zone_bytes = u64::from(own.capacity) * BLOCK_BYTES_U64;
-        own.zones.begin(zone, ZoneUse::Open, birth, stream.code());
+        own.zones.begin(zone, ZoneUse::Open, (birth, self.clocks.wall), stream.code());
         own.zones[zone.index()].expiries = Expiries::new(zone_bytes);
         own.open.open(stream, OpenZone { zone, listing: Some(Listing::new(1, 0)) });
         Some(zone)

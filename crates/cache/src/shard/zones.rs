@@ -8,6 +8,7 @@
 use super::expiries::Expiries;
 use crate::format::NAMESPACES;
 use crate::policy::Stream;
+use crate::request::WallMillis;
 use base::units::ZoneIndex;
 use std::ops::{Deref, DerefMut};
 
@@ -72,6 +73,8 @@ pub struct Zone {
     used: ZoneUse,
     /// Sequence at which this life of it began.
     pub birth: u64,
+    /// Wall time at which it began.
+    pub since: WallMillis,
     /// No record of it has a higher sequence.
     pub last: u64,
     /// Stream of its blocks, as it stands on the media.
@@ -94,8 +97,19 @@ impl Zone {
     /// A zone that holds nothing.
     #[must_use]
     pub fn new(used: ZoneUse) -> Zone {
-        let (live, expiries) = ([0; NAMESPACES], Expiries::new(0));
-        Zone { used, birth: 0, last: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0, expiries }
+        Zone {
+            used,
+            birth: 0,
+            since: WallMillis(0),
+            last: 0,
+            stream: 0,
+            end: 0,
+            readers: 0,
+            live: [0; NAMESPACES],
+            hits: 0,
+            last_hit: 0,
+            expiries: Expiries::new(0),
+        }
     }
 
     /// What it is used for.
@@ -183,9 +197,9 @@ impl Zones {
     }
 
     /// A free zone begins a life, with blocks of a stream.
-    pub fn begin(&mut self, zone: ZoneIndex, used: ZoneUse, birth: u64, stream: u8) {
+    pub fn begin(&mut self, zone: ZoneIndex, used: ZoneUse, (birth, since): (u64, WallMillis), stream: u8) {
         let found = &mut self.zones[zone.index()];
-        (found.birth, found.end, found.stream) = (birth, 0, stream);
+        (found.birth, found.since, found.end, found.stream) = (birth, since, 0, stream);
         self.turn(zone, used);
     }
 
