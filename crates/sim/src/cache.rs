@@ -21,6 +21,7 @@ mod recut;
 mod rest;
 pub mod scan;
 mod scenarios;
+mod several;
 mod shards;
 mod tally;
 mod world;

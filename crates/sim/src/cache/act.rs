@@ -1,6 +1,7 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
 use super::plan::{Plan, draw_object_mean};
+use super::several;
 use super::shards::SHARDS_MAX;
 use crate::step::{At, Kind};
 use ::cache::config::Invalidate;
@@ -89,6 +90,31 @@ pub enum Act {
         key: usize,
         /// The decision.
         change: Change,
+        /// Bytes of the value, at least.
+        bytes: usize,
+    },
+    /// A client reads several keys with one command.
+    GetSeveral {
+        /// The first key; the others follow it in its namespace.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// A client stores under several keys with one command.
+    SetSeveral {
+        /// The first key; the others follow it in its namespace.
+        first: usize,
+        /// How many.
+        count: usize,
+        /// Bytes of each value, at least.
+        bytes: usize,
+        /// Of those of one shard alone, and if none of them is there.
+        only_new: bool,
+    },
+    /// A client replaces what was seen last of a key, if that is what is there.
+    Exchange {
+        /// The key.
+        key: usize,
         /// Bytes of the value, at least.
         bytes: usize,
     },
@@ -265,6 +291,9 @@ impl Act {
                 | Act::Set { .. }
                 | Act::Remove(_)
                 | Act::Update { .. }
+                | Act::GetSeveral { .. }
+                | Act::SetSeveral { .. }
+                | Act::Exchange { .. }
                 | Act::Clear { .. }
                 | Act::ClearAt { .. }
         )
@@ -316,6 +345,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     let mut acts = draw_first(plan);
     add_ends_of_zones(plan, &mut acts);
     add_narrow_lives(plan, &mut acts);
+    several::add(plan, &mut acts);
     acts
 }
 

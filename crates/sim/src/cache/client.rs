@@ -14,7 +14,7 @@ use ::cache::request::{
     WallMillis,
 };
 use base::units::ZoneIndex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -62,6 +62,12 @@ pub(super) struct Desk {
     pub pending: BTreeMap<u64, Pending>,
     decisions: Arc<Mutex<Vec<(u64, Decided)>>>,
     decided: BTreeMap<u64, Decided>,
+    /// Reads that found nothing, since somebody began to look at this.
+    pub missed: BTreeSet<u64>,
+    /// What clients saw last, by key.
+    pub seen: BTreeMap<usize, Object>,
+    /// What is to be replaced, by request.
+    pub exchanges: BTreeMap<u64, Object>,
     next: u64,
 }
 
@@ -80,6 +86,7 @@ impl Desk {
     pub fn forget(&mut self) {
         self.pending.clear();
         self.decided.clear();
+        self.exchanges.clear();
         self.decisions.lock().expect("nobody panics with it").clear();
     }
 }
@@ -153,15 +160,24 @@ impl World {
     /// A client reads, decides and writes.
     pub(super) fn update(&mut self, key: usize, change: Change, bytes: usize) -> Result<(), Failure> {
         let version = self.oracle.begin(key);
-        let id = self.desk.next + 1;
-        let decisions = self.desk.decisions.clone();
         let expires = match change {
             Change::Expire(expiry) => self.expires(expiry),
             _ => None,
         };
         let value = self.value(key, version, bytes, Filler::Dots);
+        self.decide_on(key, version, move |before| verdict(change, before, (value, version, expires)))
+    }
+
+    /// A client's decision, which becomes a version.
+    pub(super) fn decide_on(
+        &mut self,
+        key: usize,
+        version: u64,
+        verdict: impl FnOnce(Option<&Object>) -> Verdict + Send + 'static,
+    ) -> Result<(), Failure> {
+        let (id, decisions) = (self.desk.next_id(), self.desk.decisions.clone());
         let decide = move |before: Option<&Object>, wall: WallMillis| {
-            let verdict = verdict(change, before, (value, version, expires));
+            let verdict = verdict(before);
             let decided = Decided { before: before.cloned(), wall: wall.0, verdict: verdict.clone() };
             decisions.lock().expect("nobody panics with it").push((id, decided));
             verdict
@@ -184,6 +200,12 @@ impl World {
         if !self.make_room()? {
             return Ok(());
         }
+        self.put(key, asked, op);
+        self.turn()
+    }
+
+    /// Asks for something, where there is room; other requests may follow in the same moment.
+    pub(super) fn put(&mut self, key: usize, asked: Asked, op: Op) {
         self.desk.next += 1;
         let id = self.desk.next;
         let begun: Vec<u64> = (0..KEYS).map(|key| self.oracle.begun(key)).collect();
@@ -197,7 +219,6 @@ impl World {
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.shards().submit(now, wall, request);
-        self.turn()
     }
 
     /// What a request that may have been done in part costs is not owed any more.
@@ -224,7 +245,7 @@ impl World {
     }
 
     /// Value of a version: its name, and something that may look like what the cache writes.
-    fn value(&mut self, key: usize, version: u64, bytes: usize, filler: Filler) -> Vec<u8> {
+    pub(super) fn value(&mut self, key: usize, version: u64, bytes: usize, filler: Filler) -> Vec<u8> {
         let mut value = format!("{key}:{version}:").into_bytes();
         match filler {
             Filler::Dots => {}
@@ -301,6 +322,7 @@ impl World {
             }
             (Asked::Get, Outcome::Found(None)) => {
                 self.note(&told("misses", 0));
+                self.desk.missed.insert(id);
                 self.missed(key, begun[key], (answered_at, frozen))?;
             }
             (Asked::Scan, Outcome::Walked { keys, next }) => {
@@ -377,6 +399,7 @@ impl World {
         let causes = self.causes();
         self.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &causes));
         self.oracle.acknowledge(key, version);
+        self.desk.seen.insert(key, object.clone());
         self.tally.hits += 1;
         Ok(version)
     }
@@ -432,6 +455,7 @@ impl World {
         if decided.before != before {
             return Err(Failure::new(format!("request {id} was decided upon something else than is said")));
         }
+        self.exchanged((id, key), before.as_ref(), change)?;
         match &before {
             Some(object) => _ = self.saw(key, object, decided.wall)?,
             None => self.missed(key, version - 1, (decided.wall, frozen))?,

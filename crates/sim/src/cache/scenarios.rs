@@ -1,5 +1,6 @@
 //! Runs that were found by a seed once, or that a mistake asks for: each by name.
 
+mod operations;
 mod orders;
 mod shards;
 
@@ -116,7 +117,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("victim-of-a-share-is-there-again", drawn(3_967)),
         ("drive-joins-and-is-not-recorded", of_one_shard(7_432)),
     ];
-    all.into_iter().chain(orders::all()).chain(shards::all()).collect()
+    all.into_iter().chain(orders::all()).chain(shards::all()).chain(operations::all()).collect()
 }
 
 /// The run of a seed, from before some of them had stores that the media answer.

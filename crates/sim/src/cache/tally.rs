@@ -65,6 +65,10 @@ pub struct Tally {
     pub scans: u64,
     /// Keys that a scan had to tell.
     pub scanned_owed: u64,
+    /// Commands of several keys.
+    pub several: u64,
+    /// Objects that were replaced since nobody had changed them.
+    pub exchanges: u64,
     /// Events of the log.
     pub events: u64,
 }
@@ -112,6 +116,8 @@ impl Counts for Tally {
         self.lives_sharded += other.lives_sharded;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
+        self.several += other.several;
+        self.exchanges += other.exchanges;
         self.events += other.events;
     }
 }

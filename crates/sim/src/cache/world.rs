@@ -233,6 +233,11 @@ impl World {
             Act::Set { key, bytes, filler, expiry } => self.set(key, bytes, filler, expiry)?,
             Act::Remove(key) => self.remove(key)?,
             Act::Update { key, change, bytes } => self.update(key, change, bytes)?,
+            Act::GetSeveral { first, count } => self.get_several(first, count)?,
+            Act::SetSeveral { first, count, bytes, only_new } => {
+                self.store_several((first, count), bytes, only_new)?
+            }
+            Act::Exchange { key, bytes } => self.exchange_seen(key, bytes)?,
             Act::Clear { key } => self.clear(key)?,
             Act::ClearAt { key, after } => self.clear_at(key, after)?,
             Act::Wait { nanos, events } => self.wait(nanos, events)?,

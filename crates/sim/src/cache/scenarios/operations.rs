@@ -1,0 +1,58 @@
+//! Scenarios of operations on one key or several, and of what the index does with their slots.
+
+use super::super::act::{Act, Moment};
+use super::super::{Plan, Run};
+use super::{plan, store};
+use crate::step::Kind;
+
+pub(super) fn all() -> Vec<(&'static str, Run)> {
+    vec![
+        ("read-beside-a-write-that-is-cut-off", cut_off()),
+        ("slots-move-to-make-room", slots_move()),
+        ("several-keys-in-one-command", several_keys()),
+    ]
+}
+
+/// What hides a version is on its way when the key is read, and the power fails before it is there: the read has to wait.
+fn cut_off() -> Run {
+    let at = Moment { kind: Kind::Log, skip: 0 };
+    let acts = vec![
+        store(0),
+        Act::Rest,
+        Act::StopAt { power: true, at },
+        store(0),
+        Act::Get(0),
+        Act::Drain,
+        Act::ReadAll,
+        Act::Rest,
+    ];
+    Run { plan: Plan { drives: 1, ..plan() }, acts }
+}
+
+/// An index of two buckets that gets full: what fits one of them alone takes slots that others leave for the other bucket.
+fn slots_move() -> Run {
+    let acts = (0..24).flat_map(|key| [store(key), Act::Rest]).collect();
+    Run { plan: Plan { drives: 1, object_mean: 100_000, ..plan() }, acts }
+}
+
+/// Commands of several keys and exchanges, over shards and over the end of a life.
+fn several_keys() -> Run {
+    let mut acts = vec![
+        Act::SetSeveral { first: 0, count: 6, bytes: 100, only_new: true },
+        Act::Drain,
+        Act::GetSeveral { first: 0, count: 6 },
+        Act::SetSeveral { first: 2, count: 6, bytes: 700, only_new: false },
+        Act::SetSeveral { first: 0, count: 12, bytes: 100, only_new: true },
+        Act::Drain,
+    ];
+    // What one of two saw is replaced, and the other comes too late.
+    acts.extend([
+        Act::Get(2),
+        Act::Drain,
+        Act::Exchange { key: 2, bytes: 40 },
+        Act::Exchange { key: 2, bytes: 40 },
+    ]);
+    acts.extend([Act::GetSeveral { first: 1, count: 6 }, Act::Rest, super::stop()]);
+    acts.extend([Act::Exchange { key: 2, bytes: 40 }, Act::GetSeveral { first: 0, count: 12 }, Act::Rest]);
+    Run { plan: Plan { shards: 2, letter_ns: 50_000, ..plan() }, acts }
+}
