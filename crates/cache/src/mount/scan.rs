@@ -434,8 +434,9 @@ impl DriveScan {
             };
             let ZoneScan { birth, since, stream, end, expiries, .. } = *scan;
             let mut zone = Zone::new(used);
-            (zone.birth, zone.since, zone.last) = (birth, since, scan.last_record());
-            (zone.stream, zone.end, zone.expiries) = (stream, end, expiries);
+            zone.last = scan.last_record();
+            (zone.birth, zone.since, zone.stream) = (birth, since, stream);
+            (zone.end, zone.expiries) = (end, expiries);
             zones.push(zone);
         }
         journals.sort_by_key(|(birth, _, _)| *birth);

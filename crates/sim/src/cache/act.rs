@@ -5,6 +5,7 @@ use super::several;
 use super::shards::SHARDS_MAX;
 use crate::step::{At, Kind};
 use ::cache::config::Invalidate;
+use ::cache::request::Part;
 use base::random::Random;
 
 /// Places that are made for drives at most, behind those of the plan.
@@ -110,6 +111,13 @@ pub enum Act {
         bytes: usize,
         /// Of those of one shard alone, and if none of them is there.
         only_new: bool,
+    },
+    /// A client reads a part of a value.
+    GetPart {
+        /// The key.
+        key: usize,
+        /// The part.
+        part: Part,
     },
     /// A client replaces what was seen last of a key, if that is what is there.
     Exchange {
@@ -293,6 +301,7 @@ impl Act {
                 | Act::Update { .. }
                 | Act::GetSeveral { .. }
                 | Act::SetSeveral { .. }
+                | Act::GetPart { .. }
                 | Act::Exchange { .. }
                 | Act::Clear { .. }
                 | Act::ClearAt { .. }

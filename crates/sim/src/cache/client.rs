@@ -10,7 +10,7 @@ use crate::tally::Failure;
 use ::cache::config::Acknowledge;
 use ::cache::format::record;
 use ::cache::request::{
-    Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Refusal, Reply, Request, RequestId,
+    Change as Verdict, Kind, Marks, Namespace, Object, Op, Outcome, Part, Refusal, Reply, Request, RequestId,
     WallMillis,
 };
 use base::units::ZoneIndex;
@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Get,
+    Part(Part),
     /// Its version.
     Set(u64),
     Remove(u64),
@@ -112,6 +113,12 @@ impl World {
     pub(super) fn get(&mut self, key: usize) -> Result<(), Failure> {
         let (_, name) = name_of(key);
         self.ask(key, Asked::Get, Op::Get { key: name })
+    }
+
+    /// A client reads a part of a value.
+    pub(super) fn get_part(&mut self, key: usize, part: Part) -> Result<(), Failure> {
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Part(part), Op::GetPart { key: name, part })
     }
 
     /// A client stores.
@@ -224,7 +231,7 @@ impl World {
     /// What a request that may have been done in part costs is not owed any more.
     pub(super) fn give_up(&mut self, key: usize, asked: Asked) {
         match asked {
-            Asked::Get | Asked::Scan => {}
+            Asked::Get | Asked::Part(_) | Asked::Scan => {}
             Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => self.ledger.touch(key),
             Asked::Clear(namespace) => {
                 for other in 0..KEYS {
@@ -320,7 +327,12 @@ impl World {
                 let version = self.saw(key, &object, answered_at)?;
                 self.note(&told("finds", version));
             }
-            (Asked::Get, Outcome::Found(None)) => {
+            (Asked::Part(part), Outcome::Found(Some(object))) => {
+                self.note(&told("finds a part", object.value.len() as u64));
+                self.oracle.judge_part(key, part, &object, answered_at)?;
+                self.tally.parts += 1;
+            }
+            (Asked::Get | Asked::Part(_), Outcome::Found(None)) => {
                 self.note(&told("misses", 0));
                 self.desk.missed.insert(id);
                 self.missed(key, begun[key], (answered_at, frozen))?;
@@ -434,7 +446,7 @@ impl World {
         let wall = wall.max(self.clock.ever);
         let changes = |pending: &Pending| match pending.asked {
             Asked::Scan => false,
-            Asked::Get => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
+            Asked::Get | Asked::Part(_) => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
             Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => true,
             Asked::Clear(_) | Asked::ClearAt { .. } => true,
         };

@@ -9,7 +9,7 @@
 use super::act::KEYS;
 use crate::tally::Failure;
 use ::cache::hash::FullKey;
-use ::cache::request::{Namespace, Object, Told};
+use ::cache::request::{Namespace, Object, Part, Told};
 use std::collections::BTreeMap;
 
 /// Namespace and name of a key.
@@ -110,6 +110,22 @@ impl Oracle {
             return Err(Failure::new(format!("key {key}: version {version} has expired")));
         }
         Ok(*version)
+    }
+
+    /// Judges an object with a part of its value, which may be the same part of several versions.
+    pub fn judge_part(&self, key: usize, part: Part, object: &Object, wall: u64) -> Result<(), Failure> {
+        let known = &self.keys[key];
+        let versions = known.versions.iter().filter_map(|(version, own)| Some((*version, own.clone()?)));
+        let mut equal = versions.filter(|(_, own)| part.cut(own.clone()) == *object).peekable();
+        if equal.peek().is_none() {
+            return Err(Failure::new(format!("key {key}: {part:?} of what was stored is never what was answered")));
+        }
+        let from = known.floor.max(known.expired_below);
+        let is_right = |(version, own): (u64, Object)| version >= from && own.expires.is_none_or(|at| at.0 > wall);
+        if equal.any(is_right) {
+            return Ok(());
+        }
+        Err(Failure::new(format!("key {key}: {part:?} is stale or has expired")))
     }
 
     /// A read that comes after version `last` did not find a key at `wall`: what has expired by then is gone for good.

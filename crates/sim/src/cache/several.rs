@@ -1,4 +1,5 @@
-//! Clients that ask for several keys with one command, as MGET, MSET and MSETNX do, and those that replace what nobody changed since they saw it.
+//! Clients that ask for several keys with one command, as MGET, MSET and MSETNX do, for parts of values, as GETRANGE does, and those that
+//! replace what nobody changed since they saw it.
 //!
 //! The parts of a command are asked for in one moment, and each is judged by itself. MSETNX looks at all keys first, while nobody else asks for
 //! anything, and stores all of them when none is there: so the front end does it (ADR 42, ADR 58).
@@ -9,7 +10,7 @@ use super::oracle::name_of;
 use super::plan::Plan;
 use super::world::World;
 use crate::tally::Failure;
-use ::cache::request::{Change as Verdict, Kind, Marks, Object, Op};
+use ::cache::request::{Change as Verdict, Kind, Marks, Object, Op, Part};
 use base::random::Random;
 
 /// Keys of a command at most.
@@ -30,14 +31,26 @@ pub(super) fn add(plan: &Plan, acts: &mut Vec<Act>) {
         }
         let (first, count) = (random.index(keys), 2 + random.index(KEYS_MAX - 1));
         let bytes = [20, 100, 700, 3_000][random.index(4)];
-        match random.below(8) {
+        match random.below(11) {
             0 | 1 => acts.push(Act::GetSeveral { first, count }),
             2 => acts.push(Act::SetSeveral { first, count, bytes, only_new: false }),
             3 => acts.push(Act::SetSeveral { first, count, bytes, only_new: true }),
             4 => acts.push(Act::Exchange { key: first, bytes }),
+            5..8 => acts.push(Act::GetPart { key: first, part: draw_part(&mut random) }),
             _ => acts.extend([Act::Get(first), Act::Exchange { key: first, bytes }]),
         }
     }
+}
+
+/// A part of a value: from its begin or its end on, or of some page in between.
+fn draw_part(random: &mut Random) -> Part {
+    let place = |random: &mut Random| {
+        let page = i64::try_from(random.below(4) * 4_092).expect("small");
+        page + i64::try_from(random.below(300)).expect("small") - 150
+    };
+    let first = if random.chance(1, 3) { 0 } else { place(random) };
+    let last = if random.chance(1, 3) { -1 } else { place(random) };
+    Part { first, last }
 }
 
 /// Keys of a command: of one namespace, each once.

@@ -67,6 +67,8 @@ pub struct Tally {
     pub scanned_owed: u64,
     /// Commands of several keys.
     pub several: u64,
+    /// Parts of values that were read.
+    pub parts: u64,
     /// Objects that were replaced since nobody had changed them.
     pub exchanges: u64,
     /// Events of the log.
@@ -117,6 +119,7 @@ impl Counts for Tally {
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.several += other.several;
+        self.parts += other.parts;
         self.exchanges += other.exchanges;
         self.events += other.events;
     }

@@ -237,6 +237,7 @@ impl World {
             Act::SetSeveral { first, count, bytes, only_new } => {
                 self.store_several((first, count), bytes, only_new)?
             }
+            Act::GetPart { key, part } => self.get_part(key, part)?,
             Act::Exchange { key, bytes } => self.exchange_seen(key, bytes)?,
             Act::Clear { key } => self.clear(key)?,
             Act::ClearAt { key, after } => self.clear_at(key, after)?,

@@ -1,15 +1,17 @@
 //! Scenarios of operations on one key or several, and of what the index does with their slots.
 
-use super::super::act::{Act, Moment};
+use super::super::act::{Act, Expiry, Filler, Moment};
 use super::super::{Plan, Run};
 use super::{plan, store};
 use crate::step::Kind;
+use ::cache::request::Part;
 
 pub(super) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("read-beside-a-write-that-is-cut-off", cut_off()),
         ("slots-move-to-make-room", slots_move()),
         ("several-keys-in-one-command", several_keys()),
+        ("parts-of-a-large-value", parts()),
     ]
 }
 
@@ -55,4 +57,18 @@ fn several_keys() -> Run {
     acts.extend([Act::GetSeveral { first: 1, count: 6 }, Act::Rest, super::stop()]);
     acts.extend([Act::Exchange { key: 2, bytes: 40 }, Act::GetSeveral { first: 0, count: 12 }, Act::Rest]);
     Run { plan: Plan { shards: 2, letter_ns: 50_000, ..plan() }, acts }
+}
+
+/// Parts of a value of several pages, in buffers, on flash and after a life: each page between is passed over.
+fn parts() -> Run {
+    let parts = [(0, 9), (4_000, 4_300), (8_150, 8_250), (-5_000, -1), (0, -1), (9_000, 20_000), (30_000, 40_000)];
+    let read = || parts.map(|(first, last)| Act::GetPart { key: 0, part: Part { first, last } });
+    let large = Act::Set { key: 0, bytes: 11_000, filler: Filler::Record, expiry: Expiry::Never };
+    let mut acts = vec![store(0), Act::Rest, large.clone(), Act::Rest, large];
+    acts.extend(read());
+    acts.push(Act::Rest);
+    acts.extend(read());
+    acts.extend([super::stop(), Act::Rest]);
+    acts.extend(read());
+    Run { plan: Plan { drives: 1, ..plan() }, acts }
 }
