@@ -91,11 +91,19 @@ impl Array {
         }
     }
 
-    /// Judges the members, and reads the array for `with` when it can be served.
-    pub fn read<T>(&self, with: impl FnOnce(&Assembly<'_>, &Reader<'_, Device>) -> Result<T>) -> Result<T> {
+    /// Judges the members, and reads the array for `with` when it can be served; what is refused for what is in doubt alone, where the
+    /// operator accepts that.
+    pub fn read<T>(
+        &self,
+        accepts_doubt: bool,
+        with: impl FnOnce(&Assembly<'_>, &Reader<'_, Device>) -> Result<T>,
+    ) -> Result<T> {
         let assembly = self.judge()?;
-        if !assembly.can_be_served() {
-            return Err(Exit::Failed.error(format!("the array {}", assembly.in_words())));
+        let can_be_forced = assembly.is_only_in_doubt();
+        if !assembly.can_be_served() && !(accepts_doubt && can_be_forced) {
+            let remedy = "; `zoneweave md read --force` copies what the members say, and names what may be wrong";
+            let remedy = if can_be_forced { remedy } else { "" };
+            return Err(Exit::Failed.error(format!("the array {}{remedy}", assembly.in_words())));
         }
         let media: Vec<&Device> = self.devices.iter().collect();
         let reader = Reader::new(&assembly, &media).map_err(|failed| Exit::Failed.because(failed))?;

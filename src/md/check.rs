@@ -17,7 +17,7 @@ pub fn of_directory(options: &Query) -> Result<Exit> {
 
 /// Compares all stripes; nothing is written.
 pub fn run(options: &Check) -> Result<Exit> {
-    Array::open(&options.members)?.read(|assembly, reader| {
+    Array::open(&options.members)?.read(false, |assembly, reader| {
         let found = reader.check();
         if options.json {
             let stripes: Vec<u64> = found.stripes.iter().map(|stripe| stripe.0).collect();

@@ -80,6 +80,14 @@ impl Assembly<'_> {
         self.refusals.is_empty()
     }
 
+    /// True when nothing speaks against it but that a member is missing beside writes that were cut off: it is not served, but what
+    /// its members say can be read, and what of that is in doubt is known.
+    #[must_use]
+    pub fn is_only_in_doubt(&self) -> bool {
+        let is_doubt = |refusal: &Refusal| matches!(refusal, Refusal::DirtyDegraded(_));
+        !self.refusals.is_empty() && self.refusals.iter().all(is_doubt)
+    }
+
     /// True when it is served without all of its members.
     #[must_use]
     pub fn is_degraded(&self) -> bool {

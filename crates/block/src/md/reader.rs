@@ -113,15 +113,16 @@ pub struct Mismatches {
 }
 
 impl<'a, M: Media + ?Sized> Reader<'a, M> {
-    /// Reader of an array that can be served; `media` has the device of each member of the assembly, in the same order.
+    /// Reader of an array that can be served, or is refused for what is in doubt alone; `media` has the device of each member of the assembly, in the same order.
     ///
     /// # Errors
     /// When a log cannot be read.
     ///
     /// # Panics
-    /// When the array cannot be served.
+    /// When the array is refused for anything else.
     pub fn new(assembly: &Assembly<'_>, media: &[&'a M]) -> Result<Reader<'a, M>, ReadFailed> {
-        assert!(assembly.can_be_served(), "{}", assembly.in_words());
+        let can_be_read = assembly.can_be_served() || assembly.is_only_in_doubt();
+        assert!(can_be_read, "{}", assembly.in_words());
         assert!(media.len() == assembly.devices.len(), "a device for each member");
         let geometry = Geometry::of(&assembly.superblock().shape).expect("an array that can be served");
         let mut slots: Vec<Option<Slot<'a, M>>> = (0..geometry.members()).map(|_| None).collect();
@@ -158,6 +159,12 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.geometry.sectors().map_or(0, |sectors| sectors / ROW_SECTORS)
+    }
+
+    /// Blocks of the volume in a stripe.
+    #[must_use]
+    pub fn stripe_blocks(&self) -> u64 {
+        u64::from(self.geometry.data_chunks()) * self.geometry.chunk_sectors() / ROW_SECTORS
     }
 
     pub(super) fn overlay(&mut self) -> &mut Overlay {
