@@ -1,7 +1,8 @@
 //! `batch`: stores of objects that were never there, by 1 to 256 connections: how many pages leave together, what a store takes, and how long
 //! an object is in memory alone, which is what a power failure takes.
 //!
-//! A connection asks again 50 us after an answer (*memory*), or after its object lies on flash (*media*).
+//! A connection asks again 50 us after an answer, which comes when nothing older can come back (*memory*), or when the object lies on flash
+//! (*media*).
 
 use super::report::{Column, Report, Row, column};
 use super::rig::{Answer, Drives, Load, Objects, Rig, SECRET, Times, must_be_done};
@@ -9,16 +10,17 @@ use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
 use base::time::{Instant, Nanos};
-use cache::CacheVolume;
+use cache::config::Acknowledge;
 use cache::hash::{FullKey, Ident, KeyHash};
 use cache::request::{Namespace, Op, Outcome};
+use cache::{CacheVolume, Options};
 use std::collections::VecDeque;
 
 const OBJECTS: Objects = Objects { key_bytes: 16, value_bytes: 1000 };
 /// Zones of 32 MiB.
 const ZONES: u32 = 32;
 const ZONE_BLOCKS: u32 = 8192;
-const CONNECTIONS: [usize; 5] = [1, 4, 16, 64, 256];
+pub(super) const CONNECTIONS: [usize; 5] = [1, 4, 16, 64, 256];
 /// Stores at scale 1.
 const STORES: u64 = 100_000;
 /// A round trip.
@@ -38,10 +40,10 @@ const COLUMNS: &[Column] = &[
 pub(super) fn run(run: &Run) -> Result<Report> {
     let mut rows = Vec::new();
     for name in ["zn540-1tb", "zn540-4tb"] {
-        for acknowledged in ["memory", "media"] {
+        for acknowledge in [Acknowledge::Memory, Acknowledge::Media] {
             for connections in CONNECTIONS {
-                let setting = format!("{name}, {acknowledged}, {connections}");
-                rows.push(measure(run, setting, name, (acknowledged == "media", connections))?);
+                let setting = format!("{name}, {acknowledge}, {connections}");
+                rows.push(measure(run, setting, name, (acknowledge, connections))?);
             }
         }
     }
@@ -50,12 +52,16 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     Ok(Report { cell: Cell::Batch, seed: run.seed, scale, columns: COLUMNS, rows, bars: Vec::new() })
 }
 
-fn measure(run: &Run, setting: String, name: &str, (waits, connections): (bool, usize)) -> Result<Row> {
+fn measure(
+    run: &Run,
+    setting: String,
+    name: &str,
+    (acknowledge, connections): (Acknowledge, usize),
+) -> Result<Row> {
     let drives = Drives::new(&profile(name), (1, ZONES, ZONE_BLOCKS), run.seed);
-    let mut rig = Rig::new(&drives, OBJECTS.options())?;
+    let mut rig = Rig::new(&drives, Options { acknowledge, ..OBJECTS.options() })?;
     let mut stores = Stores {
-        waits,
-        // One connection that waits for flash stores a hundred a second.
+        // A lone connection has a page for each store.
         left: run.scaled(STORES, 2_000) * connections.min(16) as u64 / 16,
         asked: vec![(0, Instant(0)); connections],
         answered: Vec::new(),
@@ -84,19 +90,16 @@ fn measure(run: &Run, setting: String, name: &str, (waits, connections): (bool, 
 /// A store that was answered, and whose object is in memory alone.
 struct UnderWay {
     ident: Ident,
-    connection: usize,
     asked: Instant,
     answered: Instant,
 }
 
 struct Stores {
-    /// Connections wait until their objects lie on flash.
-    waits: bool,
     left: u64,
     /// What each connection stores, and since when.
     asked: Vec<(u64, Instant)>,
-    /// Object, connection, and the times of request and answer, of what was answered at this instant.
-    answered: Vec<(u64, usize, Instant, Instant)>,
+    /// Object, and the times of request and answer, of what was answered at this instant.
+    answered: Vec<(u64, Instant, Instant)>,
     /// In the order in which they were answered, which is that of their pages.
     under_way: VecDeque<UnderWay>,
     /// From request to flash.
@@ -120,31 +123,28 @@ impl Load for Stores {
     fn answered(&mut self, now: Instant, connection: usize, outcome: Outcome) -> Result<Answer> {
         must_be_done(&outcome)?;
         let (number, asked) = self.asked[connection];
-        self.answered.push((number, connection, asked, now));
-        Ok(if self.waits { Answer::Holds(0) } else { Answer::Counts(0) })
+        self.answered.push((number, asked, now));
+        Ok(Answer::Counts(0))
     }
 
     fn think(&self, _connection: usize) -> Nanos {
         THINK
     }
 
-    fn rests(&mut self, now: Instant, volume: &CacheVolume) -> Result<Vec<usize>> {
+    fn rests(&mut self, now: Instant, volume: &CacheVolume) {
         let index = volume.shard().index();
-        for (number, connection, asked, answered) in self.answered.drain(..) {
+        for (number, asked, answered) in self.answered.drain(..) {
             let key = FullKey::new(Namespace(0), &OBJECTS.key(number));
             let ident = index.shape().ident(KeyHash::of(&SECRET, &key));
-            self.under_way.push_back(UnderWay { ident, connection, asked, answered });
+            self.under_way.push_back(UnderWay { ident, asked, answered });
         }
-        self.most = self.most.max(self.under_way.len() as u64);
-        let mut landed = Vec::new();
         let is_there = |own: &UnderWay| index.find(own.ident).next().is_some();
         while let Some(last) = self.under_way.iter().take(LOOK).rposition(is_there) {
             for own in self.under_way.drain(..=last) {
                 self.media.note(now.since(own.asked));
                 self.window = self.window.max(now.since(own.answered));
-                landed.push(own.connection);
             }
         }
-        Ok(if self.waits { landed } else { Vec::new() })
+        self.most = self.most.max(self.under_way.len() as u64);
     }
 }

@@ -168,7 +168,7 @@ const BATCH: &[Drawing] = &[
     Drawing {
         id: "batch-stores",
         title: "Stores",
-        caption: "By the number of connections, each of which waits for an answer from memory, or until its object is on flash.",
+        caption: "By the number of connections, answered from memory, or when their objects are on flash.",
         x_title: "Connections",
         y_title: "Stores (1/s)",
         along: Along::Last,

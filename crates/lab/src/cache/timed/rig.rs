@@ -81,8 +81,6 @@ pub(super) enum Answer {
     Counts(usize),
     /// Its time does not count.
     Passes,
-    /// Its time counts, and the connection waits until the load lets it go on.
-    Holds(usize),
 }
 
 /// What connections ask.
@@ -98,10 +96,8 @@ pub(super) trait Load {
         Nanos(0)
     }
 
-    /// Everything that happens at this instant has happened: connections that go on.
-    fn rests(&mut self, _now: Instant, _volume: &CacheVolume) -> Result<Vec<usize>> {
-        Ok(Vec::new())
-    }
+    /// Everything that happens at this instant has happened.
+    fn rests(&mut self, _now: Instant, _volume: &CacheVolume) {}
 }
 
 /// Fails where a request was refused.
@@ -253,7 +249,7 @@ impl Rig {
         let mut open: Vec<Option<Instant>> = vec![None; connections];
         let mut times: [Times; KINDS] = Default::default();
         let mut replies = Vec::new();
-        let (mut in_flight, mut held, mut turns) = (0, 0, 0);
+        let (mut in_flight, mut turns) = (0, 0);
         loop {
             while let Some((at, connection)) = due.first().copied().filter(|(at, _)| *at <= self.now) {
                 due.remove(&(at, connection));
@@ -269,23 +265,18 @@ impl Rig {
                 let asked = open[connection].take().context("an answer that nobody waits for")?;
                 in_flight -= 1;
                 let answer = load.answered(self.now, connection, outcome)?;
-                if let Answer::Counts(kind) | Answer::Holds(kind) = answer {
+                if let Answer::Counts(kind) = answer {
                     times[kind].note(self.now.since(asked));
                 }
-                match answer {
-                    Answer::Holds(_) => held += 1,
-                    _ => _ = due.insert((self.now + load.think(connection), connection)),
-                }
+                due.insert((self.now + load.think(connection), connection));
             }
             if has_moved || due.first().is_some_and(|(at, _)| *at <= self.now) {
                 turns += 1;
                 ensure!(turns < TURNS_MAX, "the engine does not come to rest");
                 continue;
             }
-            let released = load.rests(self.now, &self.volume)?;
-            held -= released.len();
-            due.extend(released.into_iter().map(|own| (self.now + load.think(own), own)));
-            if in_flight == 0 && held == 0 && due.is_empty() {
+            load.rests(self.now, &self.volume);
+            if in_flight == 0 && due.is_empty() {
                 break;
             }
             let next = due.first().map(|(at, _)| *at).into_iter().chain(self.next_event()).min();
