@@ -231,7 +231,8 @@ pub struct ServiceOptions {
     /// Block size that virtual machines and this host see; with 512, writes of less than 4 KiB are slow
     #[arg(long, value_enum, default_value = "4096", value_name = "BYTES")]
     pub block_size: BlockSizeChoice,
-    /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
+    /// Threads that serve clients, 1 to 64: connections are spread over all. One of them has the engine; of an array of Linux md
+    /// each has a shard of it
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
     /// Most MiB per second that a rebuild may write to its drive whatever clients do, 0 for no limit [default: what clients
