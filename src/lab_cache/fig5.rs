@@ -1,9 +1,11 @@
 //! `zoneweave lab cache fig5`: the cache beside RocksDB with blobs.
 
+use super::timed::write_page;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::cache::peers::fig5::{self, Fig5Options, Row};
+use lab::cache::timed::measured;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +23,9 @@ pub struct CacheFig5 {
     /// Print one JSON object a mix
     #[arg(long)]
     pub json: bool,
+    /// Write the report as one self-contained page, too
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
 }
 
 /// Measures and prints; the exit code says whether every bar is met.
@@ -51,7 +56,9 @@ pub fn run(options: &CacheFig5) -> Result<ExitCode> {
         }
     });
     steps.end();
-    let is_good = rows?.iter().all(|row| row.cost.is_good());
+    let rows = rows?;
+    write_page(options.out.as_deref(), || measured::of_fig5(&rows))?;
+    let is_good = rows.iter().all(|row| row.cost.is_good());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,10 +1,13 @@
 //! `zoneweave lab cache hits`: hit ratio on a trace beside extstore, and what admission saves.
 
+use super::timed::write_page;
 use super::traced::Traced;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::cache::peers::hits::{self, Row, Side};
+use lab::cache::timed::measured;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -14,6 +17,9 @@ pub struct CacheHits {
     /// Print one JSON object a line for each comparison
     #[arg(long)]
     pub json: bool,
+    /// Write the report as one self-contained page, too
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
 }
 
 /// Replays the trace and prints; the exit code says whether every bar is met.
@@ -34,7 +40,9 @@ pub fn run(options: &CacheHits) -> Result<ExitCode> {
         }
     });
     steps.end();
-    let all_met = rows?.iter().all(Row::is_good);
+    let rows = rows?;
+    write_page(options.out.as_deref(), || measured::of_hits(&rows))?;
+    let all_met = rows.iter().all(Row::is_good);
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,10 +1,13 @@
 //! `zoneweave lab cache peers`: the cache beside memcached's extstore and Redis.
 
 use super::Rounds;
+use super::timed::write_page;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::cache::peers::{self, Found, PeersOptions, Restarts, Row};
+use lab::cache::timed::measured;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -14,6 +17,9 @@ pub struct CachePeers {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Write the report as one self-contained page, too
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
 }
 
 /// Measures and prints; the exit code says whether every bar is met.
@@ -40,6 +46,7 @@ pub fn run(options: &CachePeers) -> Result<ExitCode> {
     });
     steps.end();
     let report = report?;
+    write_page(options.out.as_deref(), || measured::of_peers(&report))?;
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {

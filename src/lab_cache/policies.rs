@@ -1,5 +1,6 @@
 //! `zoneweave lab cache policies`: which zones go, and what it costs to choose whole zones.
 
+use super::timed::{self, Timed};
 use super::traced;
 use crate::exit::Exit;
 use crate::steps::Steps;
@@ -7,6 +8,7 @@ use anyhow::Result;
 use base::units::human_bytes;
 use clap::Args;
 use lab::cache::policies::{self, Case, Outcome, Row};
+use lab::cache::timed::{Cell, choices};
 use lab::cache::trace::Format;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,14 +16,14 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct CachePolicies {
-    /// Settings to draw beside the named loads
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000))]
-    pub cells: u64,
-    /// Seed of loads and settings; the same seed gives the same bytes
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// As a cell beside others, by several seeds: hit ratios, four drawn settings (times the scale) as their mean
+    #[command(flatten)]
+    pub timed: Timed,
+    /// Settings to draw beside the named loads: 32 to 1,024 zones, and any share of a zone that is written anew
+    #[arg(long = "cells", id = "settings", default_value_t = 6, value_name = "N", conflicts_with_all = ["cells", "seeds", "scale"], value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pub settings: u64,
     /// Replay a trace instead; - is the standard input
-    #[arg(long, value_name = "FILE", requires = "trace_format")]
+    #[arg(long, value_name = "FILE", requires = "trace_format", conflicts_with_all = ["cells", "seeds", "scale", "settings"])]
     pub trace: Option<PathBuf>,
     /// Format of the trace: adaptsize, twitter, meta, oraclegeneral, u32 or u64be
     #[arg(long, value_name = "FORMAT", requires = "trace")]
@@ -35,27 +37,28 @@ pub struct CachePolicies {
     /// Zones of the drive for a trace
     #[arg(long, default_value = "128", value_delimiter = ',', value_name = "N,...", value_parser = clap::value_parser!(u32).range(8..=65_536))]
     pub zones: Vec<u32>,
-    /// Print one JSON object for each setting
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Runs the cell and prints it; exit code 1 when a bar is missed.
 pub fn run(options: &CachePolicies) -> Result<ExitCode> {
+    if options.timed.asks_for_runs() {
+        return timed::run(Cell::Policies, &options.timed);
+    }
     let cases = cases(options)?;
     let steps = Steps::new("settings");
     let ran = policies::run(&cases, |done, all, last| steps.show(done, all, last));
     steps.end();
     let outcomes = ran.map_err(|error| Exit::Usage.error(format!("{error:#}")))?;
+    options.timed.write_page(|| choices::report(options.timed.seed, &outcomes))?;
     let mut out = io::stdout().lock();
     for outcome in &outcomes {
-        match options.json {
+        match options.timed.json {
             true => writeln!(out, "{}", serde_json::to_string(outcome)?)?,
             false => print(&mut out, outcome)?,
         }
     }
     let met = outcomes.iter().filter(|outcome| outcome.met).count();
-    if !options.json {
+    if !options.timed.json {
         writeln!(out, "both bars are met in {met} of {} settings", outcomes.len())?;
     }
     Ok(if met == outcomes.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -63,8 +66,8 @@ pub fn run(options: &CachePolicies) -> Result<ExitCode> {
 
 fn cases(options: &CachePolicies) -> Result<Vec<Case>> {
     let (Some(path), Some(format)) = (&options.trace, options.trace_format) else {
-        let drawn = (0..options.cells).map(|cell| Case::drawn(options.seed.wrapping_add(cell)));
-        return Ok(Case::named(options.seed).into_iter().chain(drawn).collect());
+        let drawn = (0..options.settings).map(|cell| Case::drawn(options.timed.seed.wrapping_add(cell)));
+        return Ok(Case::named(options.timed.seed).into_iter().chain(drawn).collect());
     };
     let load = traced::load(path, format, options.size_factor)?;
     Ok(Case::of_trace(load, &options.flash, &options.zones))

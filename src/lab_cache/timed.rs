@@ -5,10 +5,11 @@ use crate::experiment::on_signals;
 use crate::steps::Steps;
 use anyhow::{Result, ensure};
 use clap::Args;
+use lab::cache::timed::report::Report;
 use lab::cache::timed::several::{self, Outcome};
 use lab::cache::timed::{Cell, Run};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,8 @@ use std::sync::atomic::AtomicBool;
 /// Whatever cells are run, and how.
 #[derive(Debug, Args)]
 pub struct Timed {
-    /// More cells in virtual time: table1, eviction-tail, invalidate, batch, sizes, admission, drives, recovery, usage, ttl, tenants
+    /// More cells in virtual time: table1, eviction-tail, invalidate, batch, sizes, admission, drives, recovery, usage, ttl, tenants,
+    /// policies
     #[arg(value_name = "CELL")]
     cells: Vec<Cell>,
     /// Seed of drives and clients; the same seed gives the same bytes
@@ -39,8 +41,26 @@ pub struct Timed {
 impl Timed {
     /// True when more is asked for than a cell by itself.
     pub fn asks_for_more(&self) -> bool {
-        let Timed { cells, seeds, scale, out, .. } = self;
-        !cells.is_empty() || seeds.is_some() || scale.is_some() || out.is_some()
+        self.asks_for_runs() || self.out.is_some()
+    }
+
+    /// True when other cells, seeds or sizes are asked for.
+    pub fn asks_for_runs(&self) -> bool {
+        let Timed { cells, seeds, scale, .. } = self;
+        !cells.is_empty() || seeds.is_some() || scale.is_some()
+    }
+
+    /// Writes a report as a page, if one is asked for.
+    pub fn write_page(&self, report: impl FnOnce() -> Report) -> Result<()> {
+        write_page(self.out.as_deref(), report)
+    }
+}
+
+/// Writes a report as a page, if one is asked for.
+pub fn write_page(path: Option<&Path>, report: impl FnOnce() -> Report) -> Result<()> {
+    match path {
+        Some(path) => write(path, &Outcome::of(report())?.to_html()),
+        None => Ok(()),
     }
 }
 

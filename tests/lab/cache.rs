@@ -47,6 +47,29 @@ fn policies_and_models_are_set_beside_each_other_on_a_trace() {
 }
 
 #[test]
+fn policies_on_a_trace_are_a_page_and_have_no_seeds() {
+    let scratch = Scratch::new("trace-page");
+    let (trace, page) = (scratch.join("trace"), scratch.join("page.html"));
+    fs::write(&trace, lines()).unwrap();
+    let policies = |arguments: &[&str]| {
+        let mut command = zoneweave();
+        command.args(["lab", "cache", "policies"]).args(arguments);
+        command.args(["--trace-format", "adaptsize", "--flash", "60", "--zones", "32", "--trace"]);
+        run_for(SOON, command.arg(&trace))
+    };
+    let ran = policies(&["--out", page.to_str().unwrap()]);
+    assert!(ran.stdout.contains("s3fifo is "), "{ran}");
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.contains("<section id=\"policies\">") && written.contains("id=\"plot-policies\""));
+    assert!(written.contains("trace, 60 %, 32 zones"), "{written}");
+    for refused in [&["--seeds", "2"][..], &["ttl"], &["--scale", "0.5"]] {
+        let ran = policies(refused);
+        assert_eq!(ran.code(), Some(2), "{ran}");
+        assert!(ran.stderr.contains("cannot be used with"), "{ran}");
+    }
+}
+
+#[test]
 fn traces_that_cannot_be_read_are_refused() {
     let scratch = Scratch::new("trace");
     let trace = scratch.join("trace");
@@ -72,8 +95,10 @@ fn hits_of_a_served_cache_are_set_beside_those_of_extstore() {
     let trace = scratch.join("trace");
     fs::write(&trace, lines()).unwrap();
     let mut command = zoneweave();
+    let page = scratch.join("page.html");
     command.args(["lab", "cache", "hits", "--trace-format", "adaptsize", "--json", "--trace"]).arg(&trace);
-    let ran = run_for(SOON * 2, &mut command);
+    let ran = run_for(SOON * 2, command.arg("--out").arg(&page));
+    assert!(fs::read_to_string(&page).unwrap().contains("id=\"plot-hits\""), "{ran}");
     let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 3, "{ran}");
     let figure = |row: &Value, name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
@@ -137,8 +162,24 @@ fn several_cells_are_one_command_with_means_and_a_page() {
     let unknown = cells(&["peers"]);
     assert_eq!(unknown.code(), Some(2), "{unknown}");
     assert!(unknown.stderr.contains("use table1, eviction-tail"), "{unknown}");
+    assert!(unknown.stderr.contains("peers is measured on the wall clock"), "{unknown}");
     let nowhere = cells(&["--out", "/nonexistent/page.html"]);
     assert!(nowhere.code() != Some(0) && nowhere.stderr.contains("/nonexistent/page.html"), "{nowhere}");
+}
+
+#[test]
+fn shards_are_set_beside_one_behind_a_lock() {
+    let mut command = zoneweave();
+    command.args(["lab", "cache", "cores", "--lock", "--cores-max", "2", "--rounds", "1", "--json"]);
+    let ran = run_for(SOON * 2, &mut command);
+    let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((rows.len(), ran.code()), (8, Some(0)), "{ran}");
+    for (row, threads) in rows.iter().zip([1, 2].into_iter().cycle()) {
+        assert_eq!(row["threads"], threads);
+        for figure in ["shards_us", "lock_us", "shards_per_second", "lock_per_second"] {
+            assert!(row[figure].as_f64().is_some_and(|figure| figure > 0.0), "{row}");
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Loads that are drawn: popularity by Zipf's law, objects that are asked for once, objects that replace others, sizes by a lognormal
-//! distribution.
+//! Loads that are drawn: popularity by Zipf's law, objects that are asked for once, objects that replace others, stores, sizes by a
+//! lognormal distribution.
 
 use super::load::{Ask, Kind, Load};
 use crate::experiment::clients::Zipf;
@@ -16,6 +16,8 @@ pub struct Drawn {
     pub once_per_mille: u64,
     /// Requests in a thousand with which a new object takes the popularity of another one.
     pub churn_per_mille: u64,
+    /// Requests in a thousand that store, beside those that store what they missed.
+    pub stores_per_mille: u64,
     /// Median bytes of objects.
     pub median_bytes: u64,
     /// Mean bytes of objects.
@@ -33,6 +35,7 @@ pub const NAMED: [(&str, Drawn); 2] = [
             skew_percent: 100,
             once_per_mille: 135,
             churn_per_mille: 0,
+            stores_per_mille: 0,
             median_bytes: 160,
             mean_bytes: 351,
             asks_per_object: 8,
@@ -44,12 +47,37 @@ pub const NAMED: [(&str, Drawn); 2] = [
             skew_percent: 59,
             once_per_mille: 9,
             churn_per_mille: 0,
+            stores_per_mille: 0,
             median_bytes: 13_000,
             mean_bytes: 33_000,
             asks_per_object: 5,
         },
     ),
 ];
+
+/// Clusters of Twitter's caches by their published means (`stat/2020Mar.md` of twitter/cache-trace; Yang, Yue and Rashmi, OSDI '20), CC BY 4.0.
+///
+/// Exponent of Zipf's law and mean bytes of key and value are theirs; stores are those that are more than the misses; requests for each object
+/// give about as many first requests as theirs. Of sizes there are means only, so all objects of a cluster have one size. Zipf's law asks for
+/// more objects once than the clusters do, so no others are.
+pub const TWITTER: [(&str, Drawn); 4] = [
+    ("twitter-48", cluster(82, 200, 114, 2)),
+    ("twitter-52", cluster(121, 20, 293, 17)),
+    ("twitter-29", cluster(123, 0, 835, 3)),
+    ("twitter-53", cluster(121, 50, 9249, 17)),
+];
+
+const fn cluster(skew_percent: u64, stores_per_mille: u64, bytes: u64, asks_per_object: u64) -> Drawn {
+    Drawn {
+        skew_percent,
+        once_per_mille: 0,
+        churn_per_mille: 0,
+        stores_per_mille,
+        median_bytes: bytes,
+        mean_bytes: bytes,
+        asks_per_object,
+    }
+}
 
 impl Drawn {
     /// Draws statistics.
@@ -64,6 +92,7 @@ impl Drawn {
             median_bytes,
             mean_bytes: median_bytes * (10 + random.below(21)) / 10,
             asks_per_object: 4 + random.below(9),
+            stores_per_mille: [0, 0, 20, 200][random.index(4)],
         }
     }
 
@@ -93,7 +122,10 @@ impl Drawn {
                 objects[rank] = fresh;
             }
             let key = if is_once { fresh } else { objects[rank] };
-            Ask { key, bytes: self.bytes_of(key, salt), kind: Kind::Get }
+            let is_store =
+                !is_once && self.stores_per_mille > 0 && random.chance(self.stores_per_mille, 1000);
+            let kind = if is_store { Kind::Set } else { Kind::Get };
+            Ask { key, bytes: self.bytes_of(key, salt), kind }
         });
         Load { name: name.to_owned(), asks: asks.collect() }
     }
@@ -124,10 +156,11 @@ impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "zipf {:.2}, {:.1} % once, {:.1} % replaced, {} B median, {} B mean",
+            "zipf {:.2}, {:.1} % once, {:.1} % replaced, {:.1} % stores, {} B median, {} B mean",
             precise_u64(self.skew_percent) / 100.0,
             precise_u64(self.once_per_mille) / 10.0,
             precise_u64(self.churn_per_mille) / 10.0,
+            precise_u64(self.stores_per_mille) / 10.0,
             self.median_bytes,
             self.mean_bytes
         )
@@ -137,7 +170,7 @@ impl fmt::Display for Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     #[test]
     fn loads_have_the_statistics_that_they_say() {
@@ -160,6 +193,22 @@ mod tests {
             sizes.sort_unstable();
             let median = u64::from(sizes[sizes.len() / 2]);
             assert!(median.abs_diff(drawn.median_bytes) * 10 < drawn.median_bytes, "{name}: {median} bytes");
+        }
+    }
+
+    #[test]
+    fn clusters_have_the_first_requests_that_are_published() {
+        // Compulsory miss ratios of clusters 48, 52, 29 and 53.
+        for ((name, drawn), wanted) in TWITTER.into_iter().zip([0.284, 0.0307, 0.0445, 0.0362]) {
+            let footprint = 3_000_000 / drawn.asks_per_object * drawn.mean_bytes;
+            let load = drawn.load(name, footprint, 3);
+            let objects: HashSet<u64> = load.asks.iter().map(|ask| ask.key).collect();
+            let first = precise_u64(objects.len() as u64) / precise_u64(load.asks.len() as u64);
+            assert!((first / wanted - 1.0).abs() < 0.2, "{name}: {first} of {wanted}");
+            assert!(load.asks.iter().all(|ask| u64::from(ask.bytes) == drawn.mean_bytes), "{name}");
+            let stores = load.asks.iter().filter(|ask| ask.kind == Kind::Set).count() as u64;
+            let stores = stores * 1000 / load.asks.len() as u64;
+            assert!(stores.abs_diff(drawn.stores_per_mille) < 5, "{name}: {stores}");
         }
     }
 

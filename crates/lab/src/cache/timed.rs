@@ -3,6 +3,7 @@
 //! ```text
 //!   cell: settings, and what connections ask ──> rig: engine, drives, connections, clock ──> report: rows and bars
 //!                                                alone: what a drive takes from one who only writes
+//!   choices: policies as a cell · measured: cells on the wall clock as reports
 //!   several: cells by seeds, side by side ──> summary: means and intervals ──> text, JSON, or page with drawings
 //! ```
 //! A connection asks, waits for the answer, and asks again: at once, or when it has thought. The clock jumps from event to event, so a
@@ -13,12 +14,14 @@ mod admission;
 mod alone;
 mod aside;
 mod batch;
+pub mod choices;
 mod compared;
 mod drawing;
 mod drives;
 mod eviction_tail;
 mod flat;
 mod invalidate;
+pub mod measured;
 mod page;
 mod recovery;
 pub mod report;
@@ -29,7 +32,7 @@ pub mod summary;
 mod table1;
 mod usage;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use drive::timing::Profile;
 use report::Report;
 use std::fmt;
@@ -77,10 +80,20 @@ pub enum Cell {
     Ttl,
     /// A namespace beside one that floods the cache.
     Tenants,
+    /// Policies of eviction beside models.
+    Policies,
+    /// Hits on a trace beside extstore, on the wall clock as those that follow.
+    Hits,
+    /// Processor time beside extstore and Redis.
+    Peers,
+    /// More cores than one.
+    Cores,
+    /// Figure 5 of the ZonedStore paper.
+    Fig5,
 }
 
 /// All cells, with their names and what they are about.
-const CELLS: [(Cell, &str, &str); 11] = [
+const CELLS: [(Cell, &str, &str); 16] = [
     (Cell::Table1, "table1", "Table I of the ZonedStore paper"),
     (Cell::EvictionTail, "eviction-tail", "Gets while zones are evicted"),
     (Cell::Invalidate, "invalidate", "Changes of what lies on flash"),
@@ -92,6 +105,11 @@ const CELLS: [(Cell, &str, &str); 11] = [
     (Cell::Usage, "usage", "The same flash with zones and as a conventional drive"),
     (Cell::Ttl, "ttl", "Objects that expire together in zones of their own"),
     (Cell::Tenants, "tenants", "A namespace beside one that floods the cache"),
+    (Cell::Policies, "policies", "Which zones go"),
+    (Cell::Hits, "hits", "Hits on a trace beside extstore"),
+    (Cell::Peers, "peers", "Processor time beside extstore and Redis"),
+    (Cell::Cores, "cores", "What more cores bring"),
+    (Cell::Fig5, "fig5", "Figure 5 of the ZonedStore paper beside RocksDB"),
 ];
 
 impl fmt::Display for Cell {
@@ -104,11 +122,17 @@ impl FromStr for Cell {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Cell, String> {
-        let names: Vec<&str> = CELLS.iter().map(|(_, name, _)| *name).collect();
-        let found = CELLS.iter().find(|(_, name, _)| *name == text);
-        found
-            .map(|(cell, ..)| *cell)
-            .ok_or_else(|| format!("no cell in virtual time: use {}", names.join(", ")))
+        let virtual_ones = CELLS.iter().filter(|(cell, ..)| !cell.is_measured());
+        let names: Vec<&str> = virtual_ones.map(|(_, name, _)| *name).collect();
+        let names = names.join(", ");
+        match CELLS.iter().find(|(_, name, _)| *name == text) {
+            Some((cell, ..)) if cell.is_measured() => Err(format!(
+                "{cell} is measured on the wall clock, where runs side by side disturb each other: run it by itself; beside \
+                 others use {names}"
+            )),
+            Some((cell, ..)) => Ok(*cell),
+            None => Err(format!("no cell in virtual time: use {names}")),
+        }
     }
 }
 
@@ -129,10 +153,16 @@ impl Cell {
         self.about().2
     }
 
+    /// True on the wall clock.
+    #[must_use]
+    pub fn is_measured(self) -> bool {
+        matches!(self, Cell::Hits | Cell::Peers | Cell::Cores | Cell::Fig5)
+    }
+
     /// Runs it.
     ///
     /// # Errors
-    /// When there can be no such cache, or it answers what it should not.
+    /// When there can be no such cache, it answers what it should not, or the cell is one of the wall clock.
     pub fn run(self, run: &Run) -> Result<Report> {
         match self {
             Cell::Table1 => table1::run(run),
@@ -146,6 +176,8 @@ impl Cell {
             Cell::Usage => usage::run(run),
             Cell::Ttl => compared::ttl(run),
             Cell::Tenants => compared::tenants(run),
+            Cell::Policies => choices::run(run),
+            Cell::Hits | Cell::Peers | Cell::Cores | Cell::Fig5 => bail!("{self} is not run in virtual time"),
         }
     }
 }

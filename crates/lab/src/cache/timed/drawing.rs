@@ -101,6 +101,11 @@ fn of_cell(cell: Cell) -> &'static [Drawing] {
         Cell::Usage => USAGE,
         Cell::Ttl => TTL,
         Cell::Tenants => TENANTS,
+        Cell::Policies => POLICIES,
+        Cell::Hits => HITS,
+        Cell::Peers => PEERS,
+        Cell::Cores => CORES,
+        Cell::Fig5 => FIG5,
     }
 }
 
@@ -299,4 +304,64 @@ const TENANTS: &[Drawing] = &[Drawing {
     shape: Shape::Bars,
     only: "",
     columns: &["hits"],
+}];
+
+const POLICIES: &[Drawing] = &[Drawing {
+    id: "policies",
+    title: "Which zones go",
+    caption: "Hit ratio of the engine's policies by zone, and of models that choose regions and objects, or know the future.",
+    x_title: "Load, flash of a hundred bytes of its objects, zones",
+    y_title: "Hit ratio",
+    along: Along::Whole,
+    shape: Shape::Lines,
+    only: "",
+    columns: &["fifo", "lru", "sieve", "s3fifo", "region-lru", "object-lru", "belady"],
+}];
+
+const HITS: &[Drawing] = &[Drawing {
+    id: "hits",
+    title: "Hits at the same memory and flash",
+    caption: "The first of the two that are named, and the other.",
+    x_title: "Memory and flash",
+    y_title: "Hit ratio",
+    along: Along::Whole,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["hits", "other"],
+}];
+
+const PEERS: &[Drawing] = &[Drawing {
+    id: "peers",
+    title: "Processor time of a request",
+    caption: "All threads of the servers; medians.",
+    x_title: "Load and peer",
+    y_title: "Processor time (us)",
+    along: Along::Whole,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["ours", "other"],
+}];
+
+const CORES: &[Drawing] = &[Drawing {
+    id: "cores",
+    title: "What more cores bring",
+    caption: "Processor time of the busiest thread with one core over that with more.",
+    x_title: "Load",
+    y_title: "Gain",
+    along: Along::Last,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["gain"],
+}];
+
+const FIG5: &[Drawing] = &[Drawing {
+    id: "fig5",
+    title: "Mixes of reads and writes of 100 KB",
+    caption: "Processor time of an operation, beside RocksDB with blobs; medians.",
+    x_title: "Mix",
+    y_title: "Processor time (us)",
+    along: Along::Whole,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["ours", "rocksdb"],
 }];

@@ -9,12 +9,19 @@ use std::fmt::Write;
 
 pub fn render(outcome: &Outcome) -> String {
     let mut page = parts::begin("Experiments with the cache");
-    let _ = writeln!(
-        page,
-        "<p>The engine of the key-value cache on modelled drives, in virtual time: scale {}. Of several seeds there are means with 95 % \
-         confidence intervals by Student's t, and bars are judged by means.</p>",
-        outcome.scale
-    );
+    let is_measured = outcome.summaries.iter().any(|summary| summary.cell.is_measured());
+    let _ = match is_measured {
+        true => writeln!(
+            page,
+            "<p>A served key-value cache beside others, measured on the wall clock of this host.</p>"
+        ),
+        false => writeln!(
+            page,
+            "<p>The engine of the key-value cache on modelled drives, in virtual time: scale {}. Of several seeds there are means \
+             with 95 % confidence intervals by Student's t, and bars are judged by means.</p>",
+            outcome.scale
+        ),
+    };
     if !outcome.left_out.is_empty() {
         let left_out = escaped(&outcome.left_out.join(", "));
         let _ = writeln!(page, "<p><strong>Interrupted, without: {left_out}</strong></p>");

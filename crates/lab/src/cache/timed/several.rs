@@ -56,6 +56,14 @@ pub fn run(
 }
 
 impl Outcome {
+    /// Of one report.
+    ///
+    /// # Errors
+    /// None today: a report agrees with itself.
+    pub fn of(report: Report) -> Result<Outcome> {
+        Ok(Outcome { scale: 1.0, summaries: vec![Summary::of(&[report])?], left_out: Vec::new() })
+    }
+
     /// True when every bar is reached.
     #[must_use]
     pub fn is_good(&self) -> bool {

@@ -136,6 +136,7 @@ impl Summary {
     #[must_use]
     pub fn seeds_in_words(&self) -> String {
         match self.seeds.as_slice() {
+            _ if self.cell.is_measured() => "measured".to_owned(),
             [] => "no seed".to_owned(),
             [seed] => format!("seed {seed}"),
             [first, .., last] => format!("means of seeds {first} to {last}"),
