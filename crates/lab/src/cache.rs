@@ -9,6 +9,7 @@
 
 pub mod drawn;
 pub mod load;
+pub mod locked;
 pub mod models;
 pub mod peers;
 pub mod policies;
