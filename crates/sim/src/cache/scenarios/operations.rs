@@ -4,6 +4,7 @@ use super::super::act::{Act, Expiry, Filler, Moment};
 use super::super::{Plan, Run};
 use super::{plan, store};
 use crate::step::Kind;
+use ::cache::policy::Eviction;
 use ::cache::request::Part;
 
 pub(super) fn all() -> Vec<(&'static str, Run)> {
@@ -12,6 +13,7 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("slots-move-to-make-room", slots_move()),
         ("several-keys-in-one-command", several_keys()),
         ("parts-of-a-large-value", parts()),
+        ("superseded-copy-and-a-full-journal", superseded_copy()),
     ]
 }
 
@@ -71,4 +73,41 @@ fn parts() -> Run {
     acts.extend([super::stop(), Act::Rest]);
     acts.extend(read());
     Run { plan: Plan { drives: 1, ..plan() }, acts }
+}
+
+/// A mount tells other keys apart than the life before, whose journal zone cannot be written again: it goes with the zones of data that it is about. One of
+/// these waits for a copy of what was hit in it; a write supersedes that copy, and waits for room in the journal, which the zone's reset makes.
+fn superseded_copy() -> Run {
+    // Key and bytes of a store; without bytes, a removal.
+    let change = |number: usize| match (number / 1_000_000, number % 1_000_000) {
+        (key, 0) => Act::Remove(key),
+        (key, bytes) => Act::Set { key, bytes, filler: Filler::Dots, expiry: Expiry::Never },
+    };
+    let mut acts = Vec::new();
+    acts.extend([17_009_000, 22_009_000].map(change));
+    acts.push(Act::Wait { nanos: 1 << 20, events: 3 });
+    acts.extend([22_009_000, 2_003_900, 21_009_000, 11_000_040, 15_009_000, 3_000, 3_000_040].map(change));
+    acts.push(Act::Wait { nanos: 1 << 20, events: 16 });
+    acts.extend(
+        [
+            12_009_000, 20_009_000, 15_000_040, 5_000_040, 22_009_000, 18_009_000, 2_002_100, 17_009_000,
+            11_009_000, 14_009_000, 12_009_000, 9_009_000, 3_009_000, 5_000_040, 20_009_000, 22_009_000,
+            17_009_000, 9_000_000, 15_000_040, 3_000_000, 11_009_000,
+        ]
+        .map(change),
+    );
+    acts.push(Act::Resize(700));
+    acts.push(Act::Stop { power: false, cut: None });
+    acts.extend([18_000_040, 13_000_040, 12_000_040, 3_900].map(change));
+    acts.push(Act::Get(2));
+    acts.extend(
+        [
+            5_009_000, 18_000_000, 17_009_000, 3_900, 1_003_000, 13_000_040, 2_003_000, 5_000_000,
+            12_000_040, 1_000_000, 2_100, 12_009_000,
+        ]
+        .map(change),
+    );
+    let plan = Plan { seed: 52, drives: 1, zones: 10, zone_blocks: 14, transfer_blocks: 3, ..plan() };
+    let plan = Plan { latency_ns: 10_000, memory_kib: 512, eviction: Eviction::S3Fifo, ..plan };
+    Run { plan: Plan { reinsert_percent: 60, active_zones: 7, depth: 1, ..plan }, acts }
 }
