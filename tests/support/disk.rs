@@ -1,15 +1,16 @@
 //! A small file system of its own, which can be frozen, filled and lost: ext4 in a file, which only root can mount.
 
-use super::run::{SOON, command, run_for, until};
+use super::run::{Finished, SOON, command, run_for, until};
 use super::scratch::Scratch;
 use super::{have, is_root, skip, text};
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// A small ext4 that one drive lies on. Thawed and unmounted with its owner.
+/// A small ext4 that drives lie on. Thawed and unmounted with its owner.
 pub struct SmallDisk {
     pub at: PathBuf,
+    image: PathBuf,
 }
 
 impl SmallDisk {
@@ -24,12 +25,31 @@ impl SmallDisk {
         std::fs::create_dir(&at).unwrap();
         std::fs::File::create(&image).unwrap().set_len(mib * MIB).unwrap();
         run_for(SOON, command("mkfs.ext4").args(["-q", "-F", "-m", "0", text(&image)])).expect("mkfs.ext4");
-        let mounted = run_for(SOON, command("mount").args(["-o", "loop", text(&image), text(&at)]));
+        let disk = SmallDisk { at, image };
+        let mounted = disk.mount();
         if !mounted.succeeded() {
             let _never = skip(&format!("no loop mounts here: {mounted}"));
             return None;
         }
-        Some(SmallDisk { at })
+        Some(disk)
+    }
+
+    fn mount(&self) -> Finished {
+        run_for(SOON, command("mount").args(["-o", "loop", text(&self.image), text(&self.at)]))
+    }
+
+    /// What was written and not flushed is lost, as when the power of the machine fails, and the file system is there again. Nobody may use
+    /// it meanwhile. True when a file that was written right before is lost, as it is but for a chance.
+    pub fn lose_power(&self) -> bool {
+        let last = self.at.join("last");
+        std::fs::write(&last, [7; 8192]).unwrap();
+        self.vanish();
+        assert!(until(SOON, || run_for(SOON, command("umount").arg(&self.at)).succeeded()), "umount");
+        let mounted = self.mount();
+        assert!(mounted.succeeded(), "{mounted}");
+        let is_lost = std::fs::read(&last).is_err();
+        let _lost_already = std::fs::remove_file(&last);
+        is_lost
     }
 
     /// Moves a drive of an array that is not served here.

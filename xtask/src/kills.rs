@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 /// Kills of each cache when nothing is said.
 const KILLS: u64 = 200;
 
-/// Kills a cache of one shard, and one of two, so many times.
+/// Kills a cache of one shard, one of two, and two whose drives lose what they had not flushed, so many times.
 ///
 /// # Errors
 /// When a promise was broken.

@@ -109,9 +109,10 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "kills",
-        line: "served caches of one and of two shards, killed under load by both protocols: 200 times each, or as often as said",
+        line: "served caches, killed under load by both protocols, two of them with the power of their drives: 200 times each, or as often as said",
         help: "Four clients, of both protocols, know what they stored, and read all of it by the other protocol after each kill \
-               (tests/cache/kills.rs).\nHow much is there is told. ZONEWEAVE_SEED repeats what they ask. CI does six kills of each, \
+               (tests/cache/kills.rs).\nA cache of one shard and one of two are killed; of two others the drives lose with each kill what was not flushed, which takes root.\n\
+               How much is there is told. ZONEWEAVE_SEED repeats what they ask. CI does six kills of each, \
                among the end-to-end tests.",
         run: Run::With("COUNT", kills::run),
     },
