@@ -8,6 +8,7 @@ mod cores;
 mod devices;
 mod differential;
 mod forgetting;
+mod hostile;
 mod kills;
 mod namespaces;
 mod process;

@@ -24,7 +24,10 @@ impl CacheServer {
         let file = File::options().create(true).append(true).open(&log).unwrap();
         let listen = format!("unix:{}", text(&socket));
         let mut command = zoneweave();
-        command.args(["cache"]).args(arguments).args(["--listen", &listen, "--memory", "64MiB"]);
+        command.args(["cache"]).args(arguments).args(["--listen", &listen]);
+        if !arguments.contains(&"--memory") {
+            command.args(["--memory", "64MiB"]);
+        }
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         let mut server = CacheServer { child: command.spawn().unwrap(), socket, log };
         let answers = until(SOON, || {
