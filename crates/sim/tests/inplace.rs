@@ -18,7 +18,8 @@ fn scenarios_pass() {
 fn seeds_pass_and_do_what_they_are_for() {
     sim::catch_panics();
     let (mut crashes, mut checks, mut failures, mut refusals) = (0, 0, 0, 0);
-    for seed in 0..300 {
+    // `zoneweave sim --inplace` runs more of them, in CI too.
+    for seed in 0..100 {
         let drawn = Run::draw(seed);
         let outcome = drawn.run();
         if let Some((index, failure)) = &outcome.failure {
@@ -29,5 +30,8 @@ fn seeds_pass_and_do_what_they_are_for() {
         failures += outcome.tally.failures;
         refusals += outcome.tally.refusals;
     }
-    assert!(crashes > 100 && checks > 100 && failures > 20 && refusals > 5);
+    assert!(
+        crashes > 40 && checks > 40 && failures > 7 && refusals > 1,
+        "{crashes} {checks} {failures} {refusals}"
+    );
 }
