@@ -151,7 +151,7 @@ const COMMANDS: &[Command] = &[
         name: "conformance",
         line: "the suites of Redis 7.0.15 and memcached 1.6.18 against a served cache: all of it, or files by name",
         help: "Downloads Debian's source packages to target/conformance once, by lists of their own, and runs what of their tests needs no more than\nthe                commands that are promised: the Tcl files of Redis, t/*.t of memcached, memccapable. tests/conformance lists the tests, and \
-               those that fail\nwith their reasons. 80 seconds; --short: 17 seconds, as CI does. Debian: tcl, perl, libmemcached-tools, redis-tools.",
+               those that fail\nwith their reasons. 92 seconds; --short: 25 seconds, as CI does. Debian: tcl, perl, libmemcached-tools, redis-tools.",
         run: Run::Words("[--short] [FILE...]", conformance::run),
     },
     Command {
