@@ -183,7 +183,8 @@ impl cache_loop::Operator for Operator {
             "status" => {
                 let (status, drives) = (self.status(), self.drives_status());
                 let Operator { directory, names, .. } = self;
-                let mut report = json(&Seen { status, drives, directory, names, recovered_in: self.recovered_in });
+                let mut report =
+                    json(&Seen { status, drives, directory, names, recovered_in: self.recovered_in });
                 report["cores"] = self.cores.into();
                 report["shards"] = self.shards.len().into();
                 report["forget"] = self.attended.as_ref().map(Attended::report).into();

@@ -294,11 +294,7 @@ fn in_words(report: &Value, dir: &str) -> String {
     text += &format!(
         "reads     {memory} hits in memory, {buffers} in buffers, {flash} in flash, {misses} misses\n"
     );
-    text += &format!("writes    {} stores, {} removes", number("/stores"), number("/removes"));
-    text += &match report["batch_bytes"].as_u64() {
-        Some(bytes) => format!("; {} batches of {} on the mean\n", number("/batches"), human_bytes(bytes)),
-        None => "\n".to_owned(),
-    };
+    text += &writes_in_words(report);
     text += &amplified_in_words(report);
     text += &format!(
         "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of them main; {} evicted, {} spared\n",
@@ -341,13 +337,7 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/invalidations_carried")
     );
     text += &drives_in_words(report);
-    text += &format!(
-        "recovery  {} records found, {} hidden, {} zones dropped, in {:.3} s\n",
-        number("/recovery/records_found"),
-        number("/recovery/records_hidden"),
-        number("/recovery/zones_dropped"),
-        report.pointer("/recovery/seconds").and_then(Value::as_f64).unwrap_or(0.0)
-    );
+    text += &recovery_in_words(report);
     if report.pointer("/recovery/emptied") == Some(&Value::Bool(true)) {
         text += "forgotten everything that was stored before: memory with invalidations is gone (--invalidate process)\n";
     }
@@ -355,6 +345,29 @@ fn in_words(report: &Value, dir: &str) -> String {
         text += &format!("forgotten everything that was stored before: {absence}\n");
     }
     text
+}
+
+fn writes_in_words(report: &Value) -> String {
+    let number = |name: &str| report[name].as_u64().unwrap_or(0);
+    let text = format!("writes    {} stores, {} removes", number("stores"), number("removes"));
+    match report["batch_bytes"].as_u64() {
+        Some(bytes) => {
+            format!("{text}; {} batches of {} on the mean\n", number("batches"), human_bytes(bytes))
+        }
+        None => text + "\n",
+    }
+}
+
+fn recovery_in_words(report: &Value) -> String {
+    let recovery = &report["recovery"];
+    let number = |name: &str| recovery[name].as_u64().unwrap_or(0);
+    format!(
+        "recovery  {} records found, {} hidden, {} zones dropped, in {:.3} s\n",
+        number("records_found"),
+        number("records_hidden"),
+        number("zones_dropped"),
+        recovery["seconds"].as_f64().unwrap_or(0.0)
+    )
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]

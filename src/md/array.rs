@@ -100,8 +100,9 @@ impl Array {
     ) -> Result<T> {
         let assembly = self.judge()?;
         let can_be_forced = assembly.is_only_in_doubt();
-        if !assembly.can_be_served() && !(accepts_doubt && can_be_forced) {
-            let remedy = "; `zoneweave md read --force` copies what the members say, and names what may be wrong";
+        if !(assembly.can_be_served() || accepts_doubt && can_be_forced) {
+            let remedy =
+                "; `zoneweave md read --force` copies what the members say, and names what may be wrong";
             let remedy = if can_be_forced { remedy } else { "" };
             return Err(Exit::Failed.error(format!("the array {}{remedy}", assembly.in_words())));
         }

@@ -74,7 +74,10 @@ impl Doubt {
         self.range.iter().for_each(Range::tell);
         if self.blocks > 0 {
             let bytes = human_bytes(self.blocks * BLOCK_BYTES_U64);
-            log::warn!("{} blocks ({bytes}) of missing members are in doubt: a crash cut off writes beside them", self.blocks);
+            log::warn!(
+                "{} blocks ({bytes}) of missing members are in doubt: a crash cut off writes beside them",
+                self.blocks
+            );
         }
         self.blocks > 0
     }

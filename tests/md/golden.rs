@@ -150,14 +150,18 @@ fn a_dirty_and_degraded_volume_is_copied_with_its_doubts() {
     let scratch = Scratch::new("md-doubt");
     for (array, is_all) in [("r5-crash-bitmap", false), ("r5-crash-nobitmap", true)] {
         let members = unpacked(&scratch, array);
-        let (whole, forced) = (scratch.join(&format!("{array}-whole")), scratch.join(&format!("{array}-forced")));
+        let (whole, forced) =
+            (scratch.join(&format!("{array}-whole")), scratch.join(&format!("{array}-forced")));
         let copy = |options: &[&str], members: &[PathBuf], to: &Path| {
             md("read", &[options, &["--output", crate::support::text(to)]].concat(), members)
         };
         assert_eq!(copy(&[], &members, &whole).code(), Some(0));
         let refused = copy(&[], &members[1..], &scratch.join("refused"));
         let words = ["dirty and degraded", "md read --force"];
-        assert!(refused.code() == Some(4) && words.iter().all(|word| refused.stderr.contains(word)), "{refused}");
+        assert!(
+            refused.code() == Some(4) && words.iter().all(|word| refused.stderr.contains(word)),
+            "{refused}"
+        );
         assert!(!scratch.join("refused").exists());
         let said = copy(&["--force"], &members[1..], &forced);
         assert!(said.code() == Some(1) && said.stderr.contains("are in doubt"), "{said}");
@@ -169,7 +173,10 @@ fn a_dirty_and_degraded_volume_is_copied_with_its_doubts() {
             .filter_map(|(range, _)| range.split_once(" to "))
             .map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()))
             .collect();
-        assert!(!ranges.is_empty() && (is_all || ranges.iter().map(|(from, to)| to - from).sum::<usize>() < whole.len() / 2));
+        assert!(
+            !ranges.is_empty()
+                && (is_all || ranges.iter().map(|(from, to)| to - from).sum::<usize>() < whole.len() / 2)
+        );
         for (block, (was, is)) in whole.chunks(4096).zip(forced.chunks(4096)).enumerate() {
             let is_told = ranges.iter().any(|(from, to)| (*from..*to).contains(&(block * 4096)));
             assert!(was == is || is_told, "{array}: block {block} differs, and nothing is said of it");

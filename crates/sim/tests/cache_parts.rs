@@ -60,12 +60,13 @@ fn key_of(value: &[u8]) -> Vec<u8> {
 
 /// What Redis answers, said byte by byte.
 fn expected(value: &[u8], Part { first, last }: Part) -> Vec<u8> {
-    let count = i64::try_from(value.len()).unwrap();
+    let count = i64::try_from(value.len()).expect("small");
     if first < 0 && last < 0 && first > last {
         return Vec::new();
     }
     let place = |index: i64| if index < 0 { (index + count).max(0) } else { index };
-    let is_within = |index: &usize| (place(first)..=place(last)).contains(&i64::try_from(*index).unwrap());
+    let is_within =
+        |index: &usize| (place(first)..=place(last)).contains(&i64::try_from(*index).expect("small"));
     (0..value.len()).filter(is_within).map(|index| value[index]).collect()
 }
 
@@ -80,9 +81,11 @@ fn a_part_is_answered_and_no_more_pages_are_read_than_hold_it() {
     });
     values.iter().for_each(|value| client.store(value));
     for value in &values {
-        let count = i64::try_from(value.len()).unwrap();
-        let mut draw = || random.index(value.len() * 5 / 2 + 4) as i64 - count * 5 / 4 - 2;
-        let edges = [(0, -1), (0, 0), (-1, -1), (count, count), (-1, 0), (0, i64::MAX), (i64::MIN, -1), (5, 4)];
+        let count = i64::try_from(value.len()).expect("small");
+        let mut draw =
+            || i64::try_from(random.index(value.len() * 5 / 2 + 4)).expect("small") - count * 5 / 4 - 2;
+        let edges =
+            [(0, -1), (0, 0), (-1, -1), (count, count), (-1, 0), (0, i64::MAX), (i64::MIN, -1), (5, 4)];
         let parts: Vec<(i64, i64)> = edges.into_iter().chain((0..200).map(|_| (draw(), draw()))).collect();
         for (first, last) in parts {
             let part = Part { first, last };
@@ -91,7 +94,11 @@ fn a_part_is_answered_and_no_more_pages_are_read_than_hold_it() {
             assert!(found == wanted, "{part:?} of {count} bytes");
             // The page with the head, and those that the part can touch at most.
             let most = 1 + if wanted.is_empty() { 0 } else { 1 + wanted.len().div_ceil(ROOM_BYTES) };
-            assert!(pages as usize <= most, "{part:?} of {count} bytes: {pages} pages for {}", wanted.len());
+            assert!(
+                usize::try_from(pages).expect("few") <= most,
+                "{part:?} of {count} bytes: {pages} pages for {}",
+                wanted.len()
+            );
         }
     }
 }

@@ -175,7 +175,8 @@ async fn scan_zone(
     let expiries = Expiries::new(u64::from(capacity) * BLOCK_BYTES_U64);
     let (contents, listing) = (Contents::Unknown, None);
     let (birth, since, stream, is_listed_wrong) = (0, WallMillis(0), 0, false);
-    let mut scan = ZoneScan { contents, birth, since, stream, end, is_full, expiries, listing, is_listed_wrong };
+    let mut scan =
+        ZoneScan { contents, birth, since, stream, end, is_full, expiries, listing, is_listed_wrong };
     if reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline {
         scan.contents = Contents::Kept;
         return scan;

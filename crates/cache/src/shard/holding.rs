@@ -61,7 +61,8 @@ impl Shard {
         let object = self.buffer.get(*ident, key).expect("it is held");
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let has_room = self.buffer.stored_bytes() < self.options.stored_bytes_full();
-        let is_worth_it = matches!(task, Task::Get(_)) && !is_over && has_room && !self.membership.is_frozen();
+        let is_worth_it =
+            matches!(task, Task::Get(_)) && !is_over && has_room && !self.membership.is_frozen();
         if is_worth_it && self.gate.admits(Visit::Again) {
             self.counters.bytes_admitted += (key.plain().len() + object.value.len()) as u64;
             self.buffer.release(self.clocks.now, *ident, key);

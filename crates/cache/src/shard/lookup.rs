@@ -54,7 +54,10 @@ struct Partial {
 impl Partial {
     /// A record that goes on behind the page with its head: what is asked for decides which page is the next one.
     fn begin(head: RecordHead, (front, value): (&[u8], &[u8]), wanted: Range<usize>, origin: u64) -> Partial {
-        assert!(wanted.end > value.len() && wanted.end <= head.value_bytes, "the page with the head is not enough");
+        assert!(
+            wanted.end > value.len() && wanted.end <= head.value_bytes,
+            "the page with the head is not enough"
+        );
         let passed = wanted.start.checked_sub(value.len()).map(|bytes| bytes / ROOM_BYTES);
         let (from, here) = passed.map_or((0, value), |pages| (value.len() + pages * ROOM_BYTES, &[][..]));
         let pages = 1 + u32::try_from(passed.unwrap_or(0)).expect("objects are small");

@@ -144,9 +144,7 @@ fn place(request: &Request) -> Option<(Namespace, &[u8])> {
         | Op::GetPart { key, .. }
         | Op::Set { key, .. }
         | Op::Remove { key }
-        | Op::Update { key, .. } => {
-            Some((request.namespace, key))
-        }
+        | Op::Update { key, .. } => Some((request.namespace, key)),
         Op::Walk(_) | Op::Clear { .. } | Op::ClearAt { .. } => None,
     }
 }

@@ -362,12 +362,7 @@ impl World {
             }
             (Asked::Clear(namespace), Outcome::Cleared) => {
                 self.note(&told("cleared", 0));
-                for (other, begun) in begun.iter().enumerate() {
-                    if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
-                        self.oracle.acknowledge(other, *begun);
-                        self.ledger.forgive(other);
-                    }
-                }
+                self.cleared(namespace, begun);
             }
             (Asked::ClearAt { now }, Outcome::Cleared) => {
                 self.note(&told(if now { "cleared" } else { "planned" }, 0));
@@ -385,6 +380,16 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A namespace was cleared, or all were: of versions that were begun before, nothing is seen any more.
+    fn cleared(&mut self, namespace: Option<Namespace>, begun: &[u64]) {
+        for (other, begun) in begun.iter().enumerate() {
+            if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                self.oracle.acknowledge(other, *begun);
+                self.ledger.forgive(other);
+            }
+        }
     }
 
     fn judge_refusal(&mut self, pending: &Pending, refusal: Refusal) -> Result<(), Failure> {

@@ -118,10 +118,13 @@ impl Oracle {
         let versions = known.versions.iter().filter_map(|(version, own)| Some((*version, own.clone()?)));
         let mut equal = versions.filter(|(_, own)| part.cut(own.clone()) == *object).peekable();
         if equal.peek().is_none() {
-            return Err(Failure::new(format!("key {key}: {part:?} of what was stored is never what was answered")));
+            return Err(Failure::new(format!(
+                "key {key}: {part:?} of what was stored is never what was answered"
+            )));
         }
         let from = known.floor.max(known.expired_below);
-        let is_right = |(version, own): (u64, Object)| version >= from && own.expires.is_none_or(|at| at.0 > wall);
+        let is_right =
+            |(version, own): (u64, Object)| version >= from && own.expires.is_none_or(|at| at.0 > wall);
         if equal.any(is_right) {
             return Ok(());
         }

@@ -130,7 +130,9 @@ impl World {
         }
         let (namespace, _) = name_of(key);
         let shard = match asked {
-            Asked::Get | Asked::Part(_) | Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => Some(self.shard_of[key]),
+            Asked::Get | Asked::Part(_) | Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => {
+                Some(self.shard_of[key])
+            }
             // Steps go to any shard.
             Asked::Scan if self.plan.shards > 1 => return,
             Asked::Scan | Asked::Clear(_) | Asked::ClearAt { .. } => None,

@@ -142,7 +142,10 @@ fn debug_sleeps_where_the_server_was_told_to_allow_it() {
     let mut talk = Talk::new();
     let mut client = talk.client();
     let refused = talk.ask(&mut client, "debug sleep 0");
-    assert!(refused.starts_with("-ERR DEBUG command not allowed.") && refused.contains("--debug-commands"), "{refused}");
+    assert!(
+        refused.starts_with("-ERR DEBUG command not allowed.") && refused.contains("--debug-commands"),
+        "{refused}"
+    );
     let mut talk = Talk::with(Settings { debug_commands: true, ..Settings::default() }, 1);
     let mut client = talk.client();
     assert_eq!(talk.ask(&mut client, "debug sleep 0.001"), "+OK\r\n");
@@ -153,7 +156,10 @@ fn debug_sleeps_where_the_server_was_told_to_allow_it() {
     }
     for other in ["debug object a", "debug sleep", "debug sleep 1 2"] {
         let answer = talk.ask(&mut client, other);
-        assert!(answer.starts_with("-ERR unknown subcommand or wrong number of arguments for '"), "{other}: {answer}");
+        assert!(
+            answer.starts_with("-ERR unknown subcommand or wrong number of arguments for '"),
+            "{other}: {answer}"
+        );
     }
 }
 

@@ -63,7 +63,8 @@ fn several_keys() -> Run {
 
 /// Parts of a value of several pages, in buffers, on flash and after a life: each page between is passed over.
 fn parts() -> Run {
-    let parts = [(0, 9), (4_000, 4_300), (8_150, 8_250), (-5_000, -1), (0, -1), (9_000, 20_000), (30_000, 40_000)];
+    let parts =
+        [(0, 9), (4_000, 4_300), (8_150, 8_250), (-5_000, -1), (0, -1), (9_000, 20_000), (30_000, 40_000)];
     let read = || parts.map(|(first, last)| Act::GetPart { key: 0, part: Part { first, last } });
     let large = Act::Set { key: 0, bytes: 11_000, filler: Filler::Record, expiry: Expiry::Never };
     let mut acts = vec![store(0), Act::Rest, large.clone(), Act::Rest, large];
