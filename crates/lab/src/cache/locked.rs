@@ -7,10 +7,11 @@
 use super::rig::{Rig, geometry, name};
 use crate::paired::median;
 use crate::precise::{precise, precise_u64};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use base::random::Random;
 use cache::Options;
 use cache::request::{Marks, Namespace, Object, Op, Outcome, WallMillis};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
@@ -150,7 +151,7 @@ fn client(
 ) -> Result<u64> {
     let mut random = Random::from_seed(u64::try_from(thread)? + 1);
     begin.wait();
-    let before = processor_time()?;
+    let before = processor_time();
     for _ in 0..requests / depth {
         let key = |random: &mut Random| first + step * random.index((OBJECTS - first).div_ceil(step));
         let ops = (0..depth).map(|_| (Namespace(0), op(key(&mut random), stores))).collect();
@@ -159,7 +160,7 @@ fn client(
         drop(rig);
         answered(outcomes, stores)?;
     }
-    Ok(processor_time()? - before)
+    Ok(processor_time() - before)
 }
 
 fn op(key: usize, stores: bool) -> Op {
@@ -186,10 +187,9 @@ fn answered(outcomes: Vec<Outcome>, stores: bool) -> Result<()> {
 }
 
 /// Nanoseconds for which this thread has had a processor.
-fn processor_time() -> Result<u64> {
-    let times = std::fs::read_to_string("/proc/thread-self/schedstat").context("times of threads")?;
-    let first = times.split_whitespace().next().context("times of threads")?;
-    Ok(first.parse()?)
+fn processor_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("a clock that counts from zero")
 }
 
 #[cfg(test)]
