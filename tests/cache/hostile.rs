@@ -4,6 +4,7 @@
 use crate::support::cache::{CacheServer, assert_clean};
 use crate::support::run::{SOON, until};
 use crate::support::scratch::Scratch;
+use crate::support::witness::{Rounds, Witness};
 use crate::support::{random, random_bytes, text};
 use base::random::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,8 +12,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,13 +25,6 @@ const OF_WITNESS: &str = "wItNeSs";
 /// Value of the witness, by number.
 fn value_of(number: u64) -> String {
     format!("{OF_WITNESS} {number}").repeat(1 + usize::try_from(number % 200).unwrap())
-}
-
-/// Two well-behaved clients, one of each protocol, of which each reads what the other stored.
-struct Witness {
-    stop: Arc<AtomicBool>,
-    rounds: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
 }
 
 /// A connection whose answers are read by lines.
@@ -56,36 +48,10 @@ impl Door {
     }
 }
 
-impl Witness {
-    fn start(both: &Both) -> Witness {
-        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (resp, memcached) = (Door::open(&both.server.socket), Door::open(&both.door));
-        let thread = std::thread::spawn({
-            let (stop, rounds) = (Arc::clone(&stop), Arc::clone(&rounds));
-            move || work(resp, memcached, &stop, &rounds)
-        });
-        Witness { stop, rounds, thread }
-    }
-
-    /// Asserts that they get on with their work.
-    #[track_caller]
-    fn assert_served(&self) {
-        let before = self.rounds.load(Ordering::Relaxed);
-        let gets_on = until(SOON, || self.rounds.load(Ordering::Relaxed) > before + 10);
-        assert!(gets_on && !self.thread.is_finished(), "well-behaved clients are not served");
-    }
-
-    fn finish(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("well-behaved clients were served with the right values");
-    }
-}
-
-/// Few keys, which no other key takes along often: what is read is the value, or nothing where it was forgotten.
-fn work(mut resp: Door, mut memcached: Door, stop: &AtomicBool, rounds: &AtomicU64) {
+/// Two well-behaved clients, one of each protocol, of which each reads what the other stored. Few keys, which no other key takes along often: what is read is the value, or nothing where it was forgotten.
+fn work(mut resp: Door, mut memcached: Door, rounds: &Rounds) {
     let mut found = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let round = rounds.fetch_add(1, Ordering::Relaxed) + 1;
+    while let Some(round) = rounds.begin() {
         let (name, value) = (format!("witness-{}", round % 50), value_of(round));
         let bytes = value.len();
         assert_eq!(resp.ask(&format!("set {name} \"{value}\"\r\n"), 1), "+OK\r\n");
@@ -106,7 +72,7 @@ fn work(mut resp: Door, mut memcached: Door, stop: &AtomicBool, rounds: &AtomicU
             assert_eq!(said, "$-1\r\n");
         }
     }
-    let rounds = rounds.load(Ordering::Relaxed);
+    let rounds = rounds.done();
     assert!(found > rounds, "{found} of {} values were found", 2 * rounds);
 }
 
@@ -151,7 +117,8 @@ impl Both {
 /// Runs `attack` on a cache that has a witness, which must not suffer; nor may the cache.
 fn under_witness(name: &str, more: &[&str], attack: impl FnOnce(&Both, &Witness)) {
     let both = Both::up(name, more);
-    let witness = Witness::start(&both);
+    let (resp, memcached) = (Door::open(&both.server.socket), Door::open(&both.door));
+    let witness = Witness::start(SOON, |rounds| work(resp, memcached, rounds));
     witness.assert_served();
     attack(&both, &witness);
     witness.assert_served();

@@ -3,18 +3,17 @@
 use crate::support::nbd::{
     Client, FLUSH, Failure, READ, Request, TRIM, WRITE, WRITE_ZEROES, connect, handshake,
 };
-use crate::support::run::{SOON, run_for, until};
+use crate::support::run::{SOON, run_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, assert_clean, let_run};
 use crate::support::stamp::{BLOCK_BYTES_U64, push_block, stamp_of};
+use crate::support::witness::{Rounds, Witness};
 use crate::support::{random, random_bytes};
 use base::random::Random;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,42 +25,10 @@ const STARVING: Duration = Duration::from_secs(10);
 const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 
-/// A well-behaved client that writes and reads all the time.
-struct Witness {
-    stop: Arc<AtomicBool>,
-    rounds: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
-}
-
-impl Witness {
-    fn start(server: &Server) -> Witness {
-        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let client = server.client();
-        let thread = std::thread::spawn({
-            let (stop, rounds) = (Arc::clone(&stop), Arc::clone(&rounds));
-            move || work(client, &stop, &rounds)
-        });
-        Witness { stop, rounds, thread }
-    }
-
-    /// Asserts that it gets on with its work.
-    #[track_caller]
-    fn assert_served(&self) {
-        let before = self.rounds.load(Ordering::Relaxed);
-        let gets_on = until(STARVING, || self.rounds.load(Ordering::Relaxed) > before + 10);
-        assert!(gets_on && !self.thread.is_finished(), "the well-behaved client is not served");
-    }
-
-    fn finish(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the well-behaved client was served with the right data");
-    }
-}
-
-fn work(mut client: Client, stop: &AtomicBool, rounds: &AtomicU64) {
+/// A well-behaved client writes and reads all the time.
+fn work(mut client: Client, rounds: &Rounds) {
     let mut random = Random::from_seed(1);
-    while !stop.load(Ordering::Relaxed) {
-        let round = rounds.fetch_add(1, Ordering::Relaxed) + 1;
+    while let Some(round) = rounds.begin() {
         let (lba, count) = (random.below(WITNESS_BLOCKS - 16), 1 + random.below(16));
         let mut data = Vec::new();
         (lba..lba + count).for_each(|lba| push_block(&mut data, lba, round));
@@ -79,7 +46,8 @@ fn under_witness(name: &str, attack: impl FnOnce(&mut Server, &Witness)) {
     let scratch = Scratch::new(name);
     let dir = scratch.join("array");
     let mut server = Server::up(&dir, &["--size", "64MiB"]);
-    let witness = Witness::start(&server);
+    let client = server.client();
+    let witness = Witness::start(STARVING, |rounds| work(client, rounds));
     witness.assert_served();
     attack(&mut server, &witness);
     witness.assert_served();

@@ -167,7 +167,7 @@ fn a_dirty_and_degraded_volume_is_copied_with_its_doubts() {
         assert!(said.code() == Some(1) && said.stderr.contains("are in doubt"), "{said}");
         let (whole, forced) = (std::fs::read(&whole).unwrap(), std::fs::read(&forced).unwrap());
         assert_eq!(whole.len(), forced.len());
-        // Only what is told may differ; nothing of it is at the very end of both of these volumes.
+        // Only what is told may differ.
         let ranges = said.stderr.lines().filter_map(|line| line.split_once("bytes ")?.1.split_once(':'));
         let ranges: Vec<(usize, usize)> = ranges
             .filter_map(|(range, _)| range.split_once(" to "))

@@ -24,6 +24,7 @@ pub mod run;
 pub mod scratch;
 pub mod server;
 pub mod stamp;
+pub mod witness;
 pub mod writer;
 
 use base::random::Random;

@@ -115,8 +115,8 @@ impl Oracle {
     /// Judges an object with a part of its value, which may be the same part of several versions.
     pub fn judge_part(&self, key: usize, part: Part, object: &Object, wall: u64) -> Result<(), Failure> {
         let known = &self.keys[key];
-        let versions = known.versions.iter().filter_map(|(version, own)| Some((*version, own.clone()?)));
-        let mut equal = versions.filter(|(_, own)| part.cut(own.clone()) == *object).peekable();
+        let versions = known.versions.iter().filter_map(|(version, own)| Some((*version, own.as_ref()?)));
+        let mut equal = versions.filter(|(_, own)| part.cut((*own).clone()) == *object).peekable();
         if equal.peek().is_none() {
             return Err(Failure::new(format!(
                 "key {key}: {part:?} of what was stored is never what was answered"
@@ -124,7 +124,7 @@ impl Oracle {
         }
         let from = known.floor.max(known.expired_below);
         let is_right =
-            |(version, own): (u64, Object)| version >= from && own.expires.is_none_or(|at| at.0 > wall);
+            |(version, own): (u64, &Object)| version >= from && own.expires.is_none_or(|at| at.0 > wall);
         if equal.any(is_right) {
             return Ok(());
         }
