@@ -10,6 +10,7 @@ use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use cache::Status;
 use cache::admission::{Admission, WHOLE};
+use cache::policy::Stream;
 use cache::request::Namespace;
 use cache::status::{DriveStatus, NamespaceStatus, Recovery, StreamZones, ZoneCounts};
 use indicatif::HumanDuration;
@@ -19,6 +20,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// Names of the streams, in their order; those of shares have one together.
+const STREAMS: [&str; Stream::COMMON.len() + 1] = ["young", "main", "minutes", "hours", "days", "shares"];
 
 /// Shows the status of a cache, once or again and again.
 pub fn run(options: &CacheStatus) -> Result<Exit> {
@@ -94,22 +98,22 @@ fn drives(seen: &Seen<'_>) -> Vec<Value> {
 }
 
 fn zones(zones: &ZoneCounts) -> Value {
-    json!({
-        "free": zones.free, "open": zones.open, "full": zones.full, "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,
-        "minutes": zones.groups[0], "hours": zones.groups[1], "days": zones.groups[2],
-    })
+    let mut counts = json!({
+        "free": zones.free, "open": zones.open, "full": zones.full, "journal": zones.journal, "leaving": zones.leaving,
+    });
+    for place in Stream::Main.place()..Stream::COMMON.len() {
+        counts[STREAMS[place]] = json!(zones.streams[place].zones);
+    }
+    counts
 }
 
-/// Names of the streams, in their order.
-const STREAMS: [&str; 6] = ["young", "main", "minutes", "hours", "days", "shares"];
-
 /// Zones by stream and age.
-fn streams(status: &Status) -> Value {
+fn streams(zones: &ZoneCounts) -> Value {
     let one = |(name, own): (&str, &StreamZones)| {
         let seconds = (own.zones > 0).then_some(own.oldest_ms / 1000);
         ((*name).to_owned(), json!({ "zones": own.zones, "oldest_seconds": seconds }))
     };
-    Value::Object(STREAMS.into_iter().zip(&status.streams).map(one).collect())
+    Value::Object(STREAMS.into_iter().zip(&zones.streams).map(one).collect())
 }
 
 fn streams_in_words(report: &Value) -> String {
@@ -152,7 +156,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
     zones["evicted"] = json!(counters.zones_evicted);
     zones["expired"] = json!(counters.zones_expired);
     zones["spared"] = json!(counters.zones_spared);
-    zones["streams"] = streams(status);
+    zones["streams"] = streams(&status.zones);
     let admission = status.admission;
     let mut report = json!({
         "uuid": seen.directory.file.uuid,

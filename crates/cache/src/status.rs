@@ -120,10 +120,16 @@ pub struct ZoneCounts {
     pub journal: usize,
     /// Being evicted.
     pub leaving: usize,
-    /// Of those with pages, the ones that hold what was hot when other zones went.
-    pub main: usize,
-    /// Of those with pages, the ones of each group of objects that expire soon.
-    pub groups: [usize; Stream::GROUPS.len()],
+    /// Those with pages by what they hold, in the order of [`Stream::COMMON`]; those of shares are the last.
+    pub streams: [StreamZones; Stream::COMMON.len() + 1],
+}
+
+impl ZoneCounts {
+    /// One more zone with pages of a stream.
+    pub(crate) fn add(&mut self, stream: Stream, age_ms: u64) {
+        let place = stream.place().min(Stream::COMMON.len());
+        self.streams[place] += StreamZones { zones: 1, oldest_ms: age_ms };
+    }
 }
 
 impl AddAssign for ZoneCounts {
@@ -133,8 +139,7 @@ impl AddAssign for ZoneCounts {
         self.full += other.full;
         self.journal += other.journal;
         self.leaving += other.leaving;
-        self.main += other.main;
-        self.groups.iter_mut().zip(other.groups).for_each(|(own, more)| *own += more);
+        self.streams.iter_mut().zip(other.streams).for_each(|(own, more)| *own += more);
     }
 }
 
@@ -145,13 +150,6 @@ pub struct StreamZones {
     pub zones: usize,
     /// Milliseconds since the oldest of them began, by the wall clock.
     pub oldest_ms: u64,
-}
-
-impl StreamZones {
-    /// One more zone.
-    pub fn add(&mut self, age_ms: u64) {
-        *self += StreamZones { zones: 1, oldest_ms: age_ms };
-    }
 }
 
 impl AddAssign for StreamZones {
@@ -266,8 +264,6 @@ pub struct Status {
     pub invalidate: Invalidate,
     /// Zones of all drives.
     pub zones: ZoneCounts,
-    /// Zones of all drives by what they hold, in the order of [`Stream::COMMON`]; those of shares are the last.
-    pub streams: [StreamZones; Stream::COMMON.len() + 1],
     /// Namespaces, by their numbers.
     pub namespaces: [NamespaceStatus; NAMESPACES],
     /// Bytes of zones with pages.
@@ -482,7 +478,6 @@ impl AddAssign for Status {
             copies,
             admission,
             zones,
-            streams,
             namespaces,
             flash_bytes,
             expired_bytes,
@@ -503,7 +498,6 @@ impl AddAssign for Status {
         self.copies += copies;
         self.admission += admission;
         self.zones += zones;
-        self.streams.iter_mut().zip(streams).for_each(|(own, more)| *own += more);
         self.namespaces.iter_mut().zip(namespaces).for_each(|(own, more)| *own += more);
         self.flash_bytes += flash_bytes;
         self.expired_bytes += expired_bytes;

@@ -6,7 +6,7 @@ use crate::policy::Stream;
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
 use crate::shard::{BayRefusal, Drive, Effects, Shard, ZoneUse};
 use crate::shared::SharedMemory;
-use crate::status::{DriveStatus, NamespaceStatus, Recovery, Status, StreamZones, ZoneCounts};
+use crate::status::{DriveStatus, NamespaceStatus, Recovery, Status, ZoneCounts};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::device::{Completion, Geometry, ZonedDevice};
@@ -234,9 +234,8 @@ impl CacheVolume {
         };
         let mut blocks_used = 0;
         for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
-            zones.main += usize::from(zone.is_main());
-            for (count, group) in zones.groups.iter_mut().zip(Stream::GROUPS) {
-                *count += usize::from(zone.stream == group.code());
+            if let Some(stream) = Stream::from_code(zone.stream) {
+                zones.add(stream, self.shard.wall().0.saturating_sub(zone.since.0));
             }
             blocks_used += u64::from(zone.end);
         }
@@ -254,7 +253,6 @@ impl CacheVolume {
     #[must_use]
     pub fn status(&self) -> Status {
         let (mut zones, mut namespaces) = (ZoneCounts::default(), self.namespaces());
-        let mut streams = [StreamZones::default(); _];
         let (mut flash_bytes, mut expired_bytes) = (0, 0);
         for drive in self.drives_status() {
             zones += drive.zones;
@@ -262,13 +260,8 @@ impl CacheVolume {
         }
         for drive in self.shard.drives().iter().filter(|drive| drive.up) {
             for zone in drive.zones.iter().filter(|zone| zone.is_readable()) {
-                let stream = Stream::from_code(zone.stream);
-                if let Some(Stream::Share(namespace)) = stream {
+                if let Some(Stream::Share(namespace)) = Stream::from_code(zone.stream) {
                     namespaces[usize::from(namespace.0)].zones += usize::from(zone.stays());
-                }
-                if let Some(stream) = stream {
-                    let place = stream.place().min(Stream::COMMON.len());
-                    streams[place].add(self.shard.wall().0.saturating_sub(zone.since.0));
                 }
                 expired_bytes += zone.expiries.expired_bytes(self.shard.wall());
             }
@@ -290,7 +283,6 @@ impl CacheVolume {
             ghost_bytes: self.shard.ghost_bytes(),
             listing_bytes: self.shard.listing_bytes(),
             zones,
-            streams,
             flash_bytes,
             expired_bytes,
             drives: self.shard.drives().iter().filter(|drive| drive.up).count(),

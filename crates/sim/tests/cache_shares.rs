@@ -112,15 +112,15 @@ fn zones_are_told_by_stream_and_age() {
     client.rest();
     let places = [Stream::Young.place(), Stream::COMMON.len()];
     let before = client.volume.status();
-    assert!(places.iter().all(|place| before.streams[*place].zones > 0), "{:?}", before.streams);
-    assert!(before.streams.iter().all(|own| own.oldest_ms == 0), "the clock stood still");
+    assert!(places.iter().all(|place| before.zones.streams[*place].zones > 0), "{:?}", before.zones.streams);
+    assert!(before.zones.streams.iter().all(|own| own.oldest_ms == 0), "the clock stood still");
     let later = WallMillis(WALL.0 + 3_600_000);
     let volume =
         mount(client.volume.into_drives(), client.now, later, client.options).expect("what was there");
     let after = volume.status();
     for place in places {
-        assert_eq!(after.streams[place].oldest_ms, 3_600_000, "{:?}", after.streams);
-        assert_eq!(after.streams[place].zones, before.streams[place].zones);
+        assert_eq!(after.zones.streams[place].oldest_ms, 3_600_000, "{:?}", after.zones.streams);
+        assert_eq!(after.zones.streams[place].zones, before.zones.streams[place].zones);
     }
 }
 

@@ -7,7 +7,6 @@
 
 use super::expiries::Expiries;
 use crate::format::NAMESPACES;
-use crate::policy::Stream;
 use crate::request::WallMillis;
 use base::units::ZoneIndex;
 use std::ops::{Deref, DerefMut};
@@ -134,12 +133,6 @@ impl Zone {
     #[must_use]
     pub fn is_being_reset(&self) -> bool {
         matches!(self.used, ZoneUse::Draining | ZoneUse::Resetting)
-    }
-
-    /// True when it holds what was hot when other zones went.
-    #[must_use]
-    pub fn is_main(&self) -> bool {
-        self.is_readable() && self.stream == Stream::Main.code()
     }
 
     /// Objects that it holds, of all namespaces.

@@ -62,7 +62,7 @@ pub struct Row {
 /// Measures both sides in turn; `told` is told each row as it is there.
 ///
 /// # Errors
-/// When a request is refused, or the kernel tells no times of threads.
+/// When a request is refused.
 pub fn run(options: &LockOptions, mut told: impl FnMut(&Row)) -> Result<Vec<Row>> {
     ensure!(options.threads_max > 0 && options.rounds > 0, "there is something to measure");
     let mut rows = Vec::new();
