@@ -309,7 +309,7 @@ impl Shard {
             Purpose::Lookup | Purpose::Walk | Purpose::Collect | Purpose::Carry => {
                 unreachable!("handled above")
             }
-            Purpose::Batch => self.on_written(drive, effects),
+            Purpose::Batch => self.on_written((drive, completion.zone), effects),
             Purpose::PageFlush => self.on_flushed(drive, effects),
             Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),

@@ -19,7 +19,7 @@ fn seeds_pass_and_do_what_they_are_for() {
     sim::catch_panics();
     let (mut hits, mut owed, mut crashes, mut checks, mut evictions, mut faults) = (0, 0, 0, 0, 0, 0);
     let (mut copies, mut again, mut forgotten, mut joins) = (0, 0, 0, 0);
-    let (mut sharded, mut recuts, mut several, mut exchanges) = (0, 0, 0, 0);
+    let (mut sharded, mut recuts, mut several, mut exchanges, mut more) = (0, 0, 0, 0, 0);
     // `zoneweave sim --cache` runs more of them, in CI too.
     for seed in 0..120 {
         let drawn = Run::draw(seed);
@@ -44,6 +44,7 @@ fn seeds_pass_and_do_what_they_are_for() {
         recuts += outcome.tally.recuts;
         several += outcome.tally.several;
         exchanges += outcome.tally.exchanges;
+        more += outcome.tally.more_zones;
     }
     assert!(
         hits > 8_000 && owed > 6_000 && crashes > 400 && checks > 200,
@@ -54,5 +55,6 @@ fn seeds_pass_and_do_what_they_are_for() {
     assert!(forgotten > 300, "{forgotten} objects were never on flash");
     assert!(joins > 20, "{joins} drives joined in service");
     assert!(sharded > 80 && recuts > 5, "{sharded} lives of shards, {recuts} starts with another number");
+    assert!(more > 5, "{more} times more open zones of young objects than one");
     assert!(several > 500 && exchanges > 100, "{several} commands of several keys, {exchanges} exchanges");
 }

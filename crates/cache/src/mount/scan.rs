@@ -377,6 +377,27 @@ impl DriveScan {
         births
     }
 
+    /// Zones that take more pages: of each stream the newest one with room, and of young objects as many more as they may have.
+    fn open_zones(&self, more: usize) -> OpenZones {
+        let with_room = |stream: Stream| {
+            let takes_more = |zone: &ZoneScan| matches!(zone.contents, Contents::Data(_)) && !zone.is_full;
+            let all = (0..).map(ZoneIndex).zip(&self.zones);
+            let found = all.filter(|(_, zone)| zone.stream == stream.code() && takes_more(zone));
+            let mut found: Vec<_> = found.map(|(zone, scan)| (scan.birth, zone, scan)).collect();
+            found.sort_by_key(|(birth, ..)| std::cmp::Reverse(*birth));
+            found.into_iter().map(|(_, zone, scan)| OpenZone { zone, listing: scan.listing.clone() })
+        };
+        let mut open = OpenZones::default();
+        for stream in Stream::all() {
+            let mut found = with_room(stream);
+            found.next().into_iter().for_each(|zone| open.open(stream, zone));
+            if stream == Stream::Young {
+                found.take(more).for_each(|zone| open.open_more(zone));
+            }
+        }
+        open
+    }
+
     /// The drive as the shard sees it.
     ///
     /// A journal zone of which something is lost stays until all is gone that was born before this mount, whose sequences
@@ -388,19 +409,8 @@ impl DriveScan {
         (shape, mounted): (Shape, u64),
         log: LogPlace,
     ) -> Drive {
-        let newest = |chosen: &dyn Fn(&ZoneScan) -> bool| {
-            let found = (0..).map(ZoneIndex).zip(&self.zones).filter(|(_, zone)| chosen(zone));
-            found.max_by_key(|(_, zone)| zone.birth)
-        };
         let empty = Drive::empty(base, pages(geometry), geometry, shares);
-        let mut open = OpenZones::default();
-        for stream in Stream::all() {
-            let is_data = |zone: &ZoneScan| matches!(zone.contents, Contents::Data(_));
-            let last = newest(&|zone| is_data(zone) && zone.stream == stream.code());
-            if let Some((zone, found)) = last.filter(|(_, zone)| !zone.is_full) {
-                open.open(stream, OpenZone { zone, listing: found.listing.clone() });
-            }
-        }
+        let open = self.open_zones(empty.limits.more);
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();
         let births = self.births();

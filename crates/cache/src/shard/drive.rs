@@ -21,6 +21,16 @@ use crate::share::{OwnShare, Shares};
 /// A drive has so many zones for each that is open beside the young one.
 const ZONES_FOR_OPEN_ONE: u32 = 5;
 
+/// A drive has so many zones for each open one that young objects have beside the first: it is half full on the mean, so all of them take a
+/// 64th of the flash.
+const ZONES_FOR_MORE: u32 = 32;
+
+/// Most open zones of young objects beside the first one.
+const MORE_MAX: usize = 7;
+
+/// Free zones of which one is chosen.
+const ZONES_LOOKED_AT: usize = 8;
+
 /// A zone of the journal.
 #[derive(Clone, Debug)]
 pub struct JournalZone {
@@ -125,6 +135,26 @@ pub struct LogPlace {
     pub end: u32,
 }
 
+/// Zones of pages that a drive may have open beside the young one and those of shares.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenLimits {
+    /// Of other common streams, and zones that are being finished: none, where the drive allows no more active zones than are needed; one is
+    /// for main objects, others for groups.
+    pub others: usize,
+    /// Of young objects, beside the first.
+    pub more: usize,
+}
+
+impl OpenLimits {
+    /// As many as there are streams, if active zones suffice and they are a fifth of the drive at most; then more young ones.
+    fn of(geometry: &Geometry, shares: usize) -> OpenLimits {
+        let spare = (active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN) as usize).saturating_sub(shares);
+        let others = spare.min((geometry.zones / ZONES_FOR_OPEN_ONE) as usize).min(Stream::COMMON.len() - 1);
+        let more = (spare - others).min((geometry.zones / ZONES_FOR_MORE) as usize).min(MORE_MAX);
+        OpenLimits { others, more }
+    }
+}
+
 /// A drive.
 #[derive(Debug)]
 pub struct Drive {
@@ -146,9 +176,8 @@ pub struct Drive {
     pub open: OpenZones,
     /// Zones of namespaces for themselves.
     pub shares: Vec<OwnShare>,
-    /// Most open zones of pages beside the young one, and zones that are being finished: none, where the drive allows no more active
-    /// zones than are needed; one is for main objects, others for groups.
-    pub others_max: usize,
+    /// Zones of pages that it may have open.
+    pub limits: OpenLimits,
     /// No full zone expires before this time.
     pub over_at: WallMillis,
     /// Zones that are being finished.
@@ -157,8 +186,8 @@ pub struct Drive {
     pub hand: u64,
     /// The victim that is collected.
     pub collection: Option<Collection>,
-    /// Pages in flight.
-    pub batch: Option<Batch>,
+    /// Pages in flight: a batch to each of the more zones of young objects at most, and one to all others.
+    pub batches: Vec<Batch>,
     /// Its journal.
     pub journal: Journal,
     /// Its superblock log.
@@ -181,12 +210,12 @@ impl Drive {
             zones: Zones::new(vec![Zone::new(ZoneUse::Kept)]),
             open: OpenZones::default(),
             shares: Vec::new(),
-            others_max: 0,
+            limits: OpenLimits::default(),
             over_at: WallMillis(0),
             finishing: 0,
             hand: 0,
             collection: None,
-            batch: None,
+            batches: Vec::new(),
             journal: Journal::default(),
             log: LogPlace { zone: ZoneIndex(0), end: 0 },
             zones_lost: 0,
@@ -204,7 +233,7 @@ impl Drive {
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
             zones: Zones::new((0..geometry.zones).map(|zone| Zone::new(used(zone))).collect()),
-            others_max: others_max(geometry, shares.len()),
+            limits: OpenLimits::of(geometry, shares.len()),
             shares,
             ..Drive::absent(base, span)
         }
@@ -262,7 +291,26 @@ impl Drive {
     /// an active zone while others are being ended.
     #[must_use]
     pub fn may_open_other(&self) -> bool {
-        self.data_share() > 1 && self.others_open() + (self.finishing as usize) < self.others_max
+        self.data_share() > 1 && self.others_open() + (self.finishing as usize) < self.limits.others
+    }
+
+    /// True when one more zone may be opened for young objects: the last free zone is kept for when the first is full, and active zones for
+    /// those that are being ended.
+    #[must_use]
+    pub fn may_open_more(&self) -> bool {
+        self.open.more().len() + (self.finishing as usize) < self.limits.more && self.data_share() > 1
+    }
+
+    /// True while no pages are on their way but to more zones of young objects: streams take turns.
+    #[must_use]
+    pub fn has_turn(&self) -> bool {
+        self.batches.iter().all(|batch| self.open.more().any(|zone| zone == batch.zone))
+    }
+
+    /// True while pages are on their way to a zone.
+    #[must_use]
+    pub fn is_written(&self, zone: ZoneIndex) -> bool {
+        self.batches.iter().any(|batch| batch.zone == zone)
     }
 
     /// Open zones of common streams, but for the young one.
@@ -288,7 +336,7 @@ impl Drive {
     pub fn may_open_share(&self, own: &OwnShare) -> bool {
         let open = self.shares.iter().filter(|own| self.open.of(Stream::Share(own.namespace)).is_some());
         let active = open.count() + self.others_open() + self.finishing as usize;
-        let has_active = active < self.others_max + self.shares.len();
+        let has_active = active < self.limits.others + self.shares.len();
         let has_zones = self.zones_of(Stream::Share(own.namespace)) < own.zones_max;
         self.data_share() > 0 && has_active && has_zones
     }
@@ -296,13 +344,13 @@ impl Drive {
     /// Most zones that take pages at once.
     #[must_use]
     pub fn open_max(&self) -> usize {
-        1 + self.others_max + self.shares.len()
+        1 + self.limits.more + self.limits.others + self.shares.len()
     }
 
     /// Groups that have zones of their own: main objects come first.
     #[must_use]
     pub fn groups(&self) -> usize {
-        self.others_max.saturating_sub(1).min(Stream::GROUPS.len())
+        self.limits.others.saturating_sub(1).min(Stream::GROUPS.len())
     }
 
     /// A zone has as many pages as it will have.
@@ -340,11 +388,13 @@ impl Drive {
         full.filter_map(|zone| zone.expiries.last()).min().unwrap_or(WallMillis(u64::MAX))
     }
 
-    /// The first free zone.
+    /// Of the first free zones, the one whose number shares the fewest low bits with those that take pages: drives lay neighbouring zones on
+    /// different channels, and do not say on which.
     #[must_use]
     pub fn find_free(&self) -> Option<ZoneIndex> {
-        let found = self.zones.iter().position(|zone| zone.used() == ZoneUse::Free)?;
-        Some(ZoneIndex(u32::try_from(found).expect("a u32 of zones")))
+        let free = (0..).zip(self.zones.iter()).filter(|(_, zone)| zone.used() == ZoneUse::Free);
+        let shared = |zone: u32| self.open.iter().map(|open| (open.zone.0 ^ zone).trailing_zeros()).max();
+        free.map(|(zone, _)| zone).take(ZONES_LOOKED_AT).min_by_key(|zone| shared(*zone)).map(ZoneIndex)
     }
 
     /// Zone of data that was born first, among those chosen.
@@ -360,9 +410,52 @@ pub(crate) fn journal_zones(zones: usize) -> usize {
     (zones / 64).max(2)
 }
 
-/// Most open zones of pages beside the young one and those of shares: as many as there are streams, if active zones suffice and they are a fifth of the
-/// drive at most.
-fn others_max(geometry: &Geometry, shares: usize) -> usize {
-    let spare = (active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN) as usize).saturating_sub(shares);
-    spare.min((geometry.zones / ZONES_FOR_OPEN_ONE) as usize).min(Stream::COMMON.len() - 1)
+#[cfg(test)]
+mod tests {
+    use super::super::open::OpenZone;
+    use super::*;
+
+    fn geometry(zones: u32, active: u32) -> Geometry {
+        Geometry {
+            zones,
+            zone_size_blocks: 64,
+            zone_capacity_blocks: 64,
+            open_zones_max: active,
+            active_zones_max: active,
+            append_blocks_max: 8,
+            transfer_blocks_max: 64,
+            volatile_cache: false,
+            areas: None,
+        }
+    }
+
+    fn limits(zones: u32, active: u32, shares: usize) -> OpenLimits {
+        OpenLimits::of(&geometry(zones, active), shares)
+    }
+
+    #[test]
+    fn young_objects_have_more_zones_where_active_ones_are_left() {
+        let more = |zones, active, shares| limits(zones, active, shares).more;
+        assert_eq!([9, 10, 14, 50].map(|active| more(904, active, 0)), [0, 1, 5, MORE_MAX]);
+        assert_eq!(more(904, 14, 3), 2, "shares come first");
+        assert_eq!(
+            [31, 32, 64].map(|zones| more(zones, 50, 0)),
+            [0, 1, 2],
+            "none where they would take much"
+        );
+        assert_eq!(limits(904, 14, 0).others, Stream::COMMON.len() - 1);
+    }
+
+    #[test]
+    fn a_zone_is_opened_that_is_far_from_those_that_are_open() {
+        let mut drive = Drive::empty(0, 40 * 64, &geometry(40, 14), &Shares::default());
+        let mut opened = Vec::new();
+        for stream in [Stream::Young, Stream::Main, Stream::Hours] {
+            let zone = drive.find_free().expect("all are free");
+            drive.zones.begin(zone, ZoneUse::Open, (1, WallMillis(0)), stream.code());
+            drive.open.open(stream, OpenZone { zone, listing: None });
+            opened.push(zone.0);
+        }
+        assert_eq!(opened, [2, 3, 4]);
+    }
 }

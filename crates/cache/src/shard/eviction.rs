@@ -90,8 +90,7 @@ impl Shard {
     fn is_drained(&self, drive: usize, zone: ZoneIndex) -> bool {
         let own = &self.drives[drive];
         let found = &own.zones[zone.index()];
-        let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
-        if found.used() != ZoneUse::Draining || found.readers > 0 || is_written {
+        if found.used() != ZoneUse::Draining || found.readers > 0 || own.is_written(zone) {
             return false;
         }
         // What is written anew lands before its first copy goes, unless it waits for the room.

@@ -270,7 +270,7 @@ impl Shard {
             }
         }
         let mut losers = self.give_up_unflushed(drive);
-        if let Some(batch) = self.drives[drive].batch.take() {
+        for batch in std::mem::take(&mut self.drives[drive].batches) {
             for number in batch.records {
                 let lost = self.buffer.land(number);
                 if lost.alive {

@@ -1,4 +1,4 @@
-//! Zones of a drive that take pages, one for each stream, and what their next directories will list.
+//! Zones of a drive that take pages, and what their next directories will list: one for each stream, and more for young objects.
 
 use crate::format::directory::Listing;
 use crate::policy::Stream;
@@ -20,6 +20,8 @@ pub struct OpenZone {
 #[derive(Clone, Debug, Default)]
 pub struct OpenZones {
     by_stream: [Option<OpenZone>; Stream::PLACES],
+    /// More zones of the young stream: there is a first one then.
+    more: Vec<OpenZone>,
 }
 
 impl OpenZones {
@@ -27,6 +29,11 @@ impl OpenZones {
     #[must_use]
     pub fn of(&self, stream: Stream) -> Option<ZoneIndex> {
         self.by_stream[stream.place()].as_ref().map(|open| open.zone)
+    }
+
+    /// Zones that take pages of young objects, beside the first one.
+    pub fn more(&self) -> impl ExactSizeIterator<Item = ZoneIndex> {
+        self.more.iter().map(|open| open.zone)
     }
 
     /// True of a zone that takes pages.
@@ -37,7 +44,7 @@ impl OpenZones {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &OpenZone> {
-        self.by_stream.iter().flatten()
+        self.by_stream.iter().flatten().chain(&self.more)
     }
 
     /// A zone takes pages of a stream from now on.
@@ -46,20 +53,35 @@ impl OpenZones {
         assert!(before.is_none(), "a stream has one open zone on a drive");
     }
 
-    /// A zone takes no more pages.
+    /// One more zone takes pages of young objects from now on.
+    pub fn open_more(&mut self, open: OpenZone) {
+        assert!(self.of(Stream::Young).is_some(), "the first zone is opened first");
+        self.more.push(open);
+    }
+
+    /// A zone takes no more pages. Behind the first one of young objects the oldest of the others is the first.
     pub fn close(&mut self, zone: ZoneIndex) {
         let of_zone = |open: &&mut Option<OpenZone>| open.as_ref().is_some_and(|open| open.zone == zone);
         self.by_stream.iter_mut().filter(of_zone).for_each(|open| *open = None);
+        self.more.retain(|open| open.zone != zone);
+        let first = &mut self.by_stream[Stream::Young.place()];
+        if first.is_none() && !self.more.is_empty() {
+            *first = Some(self.more.remove(0));
+        }
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut OpenZone> {
+        self.by_stream.iter_mut().flatten().chain(&mut self.more)
     }
 
     /// What the next directory of an open zone will list.
     pub fn listing_mut(&mut self, zone: ZoneIndex) -> Option<&mut Listing> {
-        self.by_stream.iter_mut().flatten().find(|open| open.zone == zone)?.listing.as_mut()
+        self.all_mut().find(|open| open.zone == zone)?.listing.as_mut()
     }
 
     /// Zones whose next directories would list more than so many bytes get none any more.
     pub fn drop_listings_over(&mut self, bytes: u64) {
-        for open in self.by_stream.iter_mut().flatten() {
+        for open in self.all_mut() {
             open.listing = open.listing.take().filter(|listing| listing.bytes() as u64 <= bytes);
         }
     }
@@ -68,5 +90,33 @@ impl OpenZones {
     #[must_use]
     pub fn listing_bytes(&self) -> u64 {
         self.iter().flat_map(|open| &open.listing).map(|listing| listing.bytes() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(zone: u32) -> OpenZone {
+        OpenZone { zone: ZoneIndex(zone), listing: None }
+    }
+
+    #[test]
+    fn the_oldest_of_more_zones_follows_the_first_of_young_objects() {
+        let mut open = OpenZones::default();
+        open.open(Stream::Main, zone(1));
+        open.open(Stream::Young, zone(2));
+        [3, 4, 5].into_iter().for_each(|more| open.open_more(zone(more)));
+        assert_eq!(open.iter().count(), 5);
+        open.close(ZoneIndex(4));
+        open.close(ZoneIndex(2));
+        assert_eq!(open.of(Stream::Young), Some(ZoneIndex(3)));
+        assert_eq!(open.more().collect::<Vec<_>>(), [ZoneIndex(5)]);
+        open.close(ZoneIndex(1));
+        assert_eq!(open.of(Stream::Main), None, "only young objects have more");
+        assert!(open.contains(ZoneIndex(5)) && !open.contains(ZoneIndex(1)));
+        open.close(ZoneIndex(3));
+        open.close(ZoneIndex(5));
+        assert_eq!(open.iter().count(), 0);
     }
 }

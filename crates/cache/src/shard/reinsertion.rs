@@ -36,6 +36,10 @@ pub struct Collection {
     bucket: Option<u64>,
     /// Pages of the zone in which objects begin that were hit, and that were not read: how hot the hottest are.
     hot: BTreeMap<u32, u8>,
+    /// Such pages, read or not.
+    hot_pages: usize,
+    /// Pages that the cache had written when it began.
+    begun: u64,
     /// What may be written anew.
     quota: Quota,
     is_reading: bool,
@@ -126,6 +130,8 @@ impl Shard {
             zone,
             bucket: Some(0),
             hot: BTreeMap::new(),
+            hot_pages: 0,
+            begun: self.counters.blocks_data,
             quota: Quota::new(share * BLOCK_BYTES),
             is_reading: false,
             arrived: None,
@@ -155,7 +161,8 @@ impl Shard {
         if let Some(from) = collection.bucket {
             self.look_for_hot(drive, &mut collection, from);
         }
-        let reads = collection.bucket.is_none() && self.has_room_again();
+        let reads =
+            collection.bucket.is_none() && self.has_room_again() && self.keeps_pace(drive, &collection);
         if reads && !self.read_hot(drive, &mut collection, effects) {
             return self.end_collection(drive, collection.zone);
         }
@@ -165,9 +172,28 @@ impl Shard {
     /// True when a drive goes on with its victim though nothing arrives.
     pub(super) fn may_collect(&self, drive: usize) -> bool {
         let goes_on = |collection: &Collection| {
-            collection.bucket.is_some() || !collection.is_reading && self.has_room_again()
+            let reads = self.has_room_again() && self.keeps_pace(drive, collection);
+            collection.bucket.is_some() || !collection.is_reading && reads
         };
         self.drives[drive].collection.as_ref().is_some_and(goes_on)
+    }
+
+    /// True unless more of a victim was read than of half a zone was written since: what is written anew would come in bursts, for which
+    /// reads wait, while there is time.
+    fn keeps_pace(&self, drive: usize, collection: &Collection) -> bool {
+        let drives = self.drives.iter().filter(|drive| drive.up).count() as u64;
+        let written = (self.counters.blocks_data - collection.begun) / drives.max(1);
+        let done = (collection.hot_pages - collection.hot.len()) as u64;
+        let half = u64::from(self.drives[drive].capacity / 2);
+        collection.hot.is_empty() || done * half <= written * collection.hot_pages as u64
+    }
+
+    /// True while a drive's victim waits for more to be written: for checks.
+    #[must_use]
+    pub fn is_collecting_slowly(&self, drive: usize) -> bool {
+        let waits =
+            |collection: &Collection| collection.bucket.is_none() && !self.keeps_pace(drive, collection);
+        self.drives[drive].collection.as_ref().is_some_and(waits)
     }
 
     /// Objects of a zone that are written anew and have not landed: for checks.
@@ -208,6 +234,7 @@ impl Shard {
             let found = &self.drives[drive].zones[zone.index()];
             quota.settle(u64::from(found.end) * BLOCK_BYTES_U64 / found.objects().max(1));
             hot.retain(|_, heat| quota.wants(*heat));
+            collection.hot_pages = collection.hot.len();
         }
     }
 

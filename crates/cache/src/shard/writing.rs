@@ -1,4 +1,4 @@
-//! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each drive.
+//! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each zone.
 
 use super::buffer::{Batch, Record};
 use super::drive::Drive;
@@ -19,36 +19,49 @@ use std::collections::{BTreeSet, VecDeque};
 use zone::device::Op as DeviceOp;
 
 impl Shard {
-    /// Sends batches to all drives that are idle, while there is something to write.
+    /// Sends batches to zones without one, while there is something to write: to more zones of young objects when all first ones are busy.
     pub(super) fn write_data(&mut self, now: Instant, effects: &mut Effects) {
         if !self.membership.has_recorded() || self.membership.is_frozen() {
             return;
         }
         self.join_groups(now);
         let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
-        let first = usize::try_from(self.counters.batches % self.drives.len() as u64).expect("few drives");
-        for more in 0..self.drives.len() {
-            let drive = (first + more) % self.drives.len();
+        let count = self.drives.len();
+        let first = usize::try_from(self.counters.batches % count as u64).expect("few drives");
+        let drives = (first..first + count).map(|number| number % count);
+        for drive in drives.clone() {
             for stream in self.streams_in_turn() {
                 let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
                 let is_pressed = is_due || is_full || self.is_awaited(stream);
                 let wanted = is_pressed || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
-                let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
-                // What a drive holds that no record names is gone with the next mount.
-                let is_named = self.membership.has_member(drive);
                 if wanted
-                    && is_idle
-                    && is_named
+                    && self.takes_batches(drive)
+                    && self.drives[drive].has_turn()
                     && self.may_spread(drive, stream)
                     && self.buffer.next_filling(stream).is_some()
+                    && let Some(zone) = self.open_zone(drive, stream)
                 {
-                    self.write_batch(drive, stream, is_pressed, (now, effects));
+                    self.write_batch((drive, zone), stream, is_pressed, (now, effects));
                 }
+            }
+        }
+        for drive in drives {
+            while self.buffer.filling_bytes(Stream::Young) >= self.options.batch_pages as usize * BLOCK_BYTES
+                && self.takes_batches(drive)
+                && self.buffer.next_filling(Stream::Young).is_some()
+                && let Some(zone) = self.one_more_zone(drive)
+            {
+                self.write_batch((drive, zone), Stream::Young, false, (now, effects));
             }
         }
     }
 
-    /// All streams, another one first each time: a drive has one batch in flight.
+    /// True of a drive that is there and named: what another one holds is gone with the next mount.
+    fn takes_batches(&self, drive: usize) -> bool {
+        self.drives[drive].up && self.membership.has_member(drive)
+    }
+
+    /// All streams, another one first each time.
     fn streams_in_turn(&self) -> impl Iterator<Item = Stream> + use<> {
         let (options, count) = (self.options, self.options.streams());
         let first = usize::try_from(self.counters.batches % count as u64).expect("few streams");
@@ -100,12 +113,11 @@ impl Shard {
 
     fn write_batch(
         &mut self,
-        drive: usize,
+        (drive, zone): (usize, ZoneIndex),
         stream: Stream,
         is_pressed: bool,
         (now, effects): (Instant, &mut Effects),
     ) {
-        let Some(zone) = self.open_zone(drive, stream) else { return };
         let mut frames = VecDeque::new();
         if self.drives[drive].zones[zone.index()].end == 0 {
             frames.push_back(self.zone_header(drive, zone, Role::Data));
@@ -129,37 +141,36 @@ impl Shard {
         }
         self.counters.batches += 1;
         let records = packed.records.into_iter().map(|(number, _)| number).collect();
-        self.drives[drive].batch =
-            Some(Batch { zone, records, directory: frames.len() - pages, frames, handed: 0, closes });
-        self.hand_over(drive, effects);
+        let batch = Batch { zone, records, directory: frames.len() - pages, frames, handed: 0, closes };
+        self.drives[drive].batches.push(batch);
+        self.hand_over((drive, zone), effects);
     }
 
     /// Hands the next frames of a batch to the drive. A directory follows when what it lists is on the media: a command that is cut off may
     /// have left any of its blocks.
-    fn hand_over(&mut self, drive: usize, effects: &mut Effects) {
+    fn hand_over(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
         let own = &mut self.drives[drive];
-        let batch = own.batch.as_mut().expect("a batch is under way");
+        let batch = own.batches.iter_mut().find(|batch| batch.zone == zone).expect("a batch is under way");
         let pages = batch.frames.len() - batch.directory;
         let count = if pages > 0 { pages } else { batch.frames.len() }.min(own.transfer_max as usize);
         batch.directory -= if pages > 0 { 0 } else { count };
         let frames: Vec<Frame> = batch.frames.drain(..count).collect();
         batch.handed = u32::try_from(count).expect("at most a transfer");
-        let (zone, offset) = (batch.zone, own.zones[batch.zone.index()].end);
+        let offset = own.zones[zone.index()].end;
         assert!(count > 0 && offset + batch.handed <= own.capacity, "batches fit their zones");
         let token = Purpose::Batch.token(0);
         effects.commands.push(command(drive, zone, token, DeviceOp::Write { offset, frames }));
     }
 
     /// Frames of a batch are on the media.
-    pub(super) fn on_written(&mut self, drive: usize, effects: &mut Effects) {
+    pub(super) fn on_written(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
         let own = &mut self.drives[drive];
-        let batch = own.batch.as_ref().expect("a batch is under way");
-        let zone = batch.zone;
-        own.zones[zone.index()].end += batch.handed;
-        if !batch.frames.is_empty() {
-            return self.hand_over(drive, effects);
+        let place = own.batches.iter().position(|batch| batch.zone == zone).expect("a batch is under way");
+        own.zones[zone.index()].end += own.batches[place].handed;
+        if !own.batches[place].frames.is_empty() {
+            return self.hand_over((drive, zone), effects);
         }
-        let batch = own.batch.take().expect("seen above");
+        let batch = own.batches.remove(place);
         // The journal may have made a victim of it.
         if own.open.contains(zone) {
             match own.zones[zone.index()].end == own.capacity {
@@ -228,14 +239,32 @@ impl Shard {
         if !has_room {
             return stream.next_longer().and_then(|longer| self.open_zone(drive, longer));
         }
-        let zone = own.find_free()?;
+        let (zone, open) = self.begin_zone(drive, stream)?;
+        self.drives[drive].open.open(stream, open);
+        Some(zone)
+    }
+
+    /// A zone of a drive that takes pages of young objects beside the first one, and to which none are on their way.
+    fn one_more_zone(&mut self, drive: usize) -> Option<ZoneIndex> {
+        let own = &self.drives[drive];
+        let idle = own.open.more().find(|zone| !own.is_written(*zone));
+        if idle.is_some() || own.open.of(Stream::Young).is_none() || !own.may_open_more() {
+            return idle;
+        }
+        let (zone, open) = self.begin_zone(drive, Stream::Young)?;
+        self.drives[drive].open.open_more(open);
+        Some(zone)
+    }
+
+    /// A free zone begins a life with pages of a stream.
+    fn begin_zone(&mut self, drive: usize, stream: Stream) -> Option<(ZoneIndex, OpenZone)> {
+        let zone = self.drives[drive].find_free()?;
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
         let zone_bytes = u64::from(own.capacity) * BLOCK_BYTES_U64;
         own.zones.begin(zone, ZoneUse::Open, (birth, self.clocks.wall), stream.code());
         own.zones[zone.index()].expiries = Expiries::new(zone_bytes);
-        own.open.open(stream, OpenZone { zone, listing: Some(Listing::new(1, 0)) });
-        Some(zone)
+        Some((zone, OpenZone { zone, listing: Some(Listing::new(1, 0)) }))
     }
 
     /// A zone takes no more: the next record is larger than its room.

@@ -129,6 +129,7 @@ impl Plan {
             .with_memory()
             .with_shards()
             .with_slow()
+            .with_more()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -217,6 +218,19 @@ impl Plan {
         let kinds = [Kind::Reset, Kind::Reset, Kind::Log, Kind::Chunk, Kind::Superblock, Kind::Flush];
         let slow = Some((kinds[random.index(kinds.len())], 3 << random.below(5)));
         Plan { slow, ..self }
+    }
+
+    /// A sixth of the plans have zones enough for young objects to have two or three open ones, and active zones for that, or not quite. Drawn
+    /// from a stream of its own.
+    fn with_more(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4e22);
+        if !random.chance(1, 6) {
+            return self;
+        }
+        let mut narrow = |limit: u64| u32::try_from(random.below(limit)).expect("a small number");
+        let (zones, active_zones) = (self.zones.max(31 + narrow(40)), self.active_zones.max(9 + narrow(5)));
+        let (batch_pages, depth) = (1 + narrow(3), self.depth.max(16));
+        Plan { zones, active_zones, batch_pages, depth, ..self }
     }
 
     /// Geometry of a drive: each shard has a slice of it, and what is left over nobody.

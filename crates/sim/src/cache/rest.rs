@@ -84,6 +84,8 @@ impl World {
             return Ok(());
         }
         self.tally.checks += 1;
+        let drives = self.mounted().all().iter().flat_map(|volume| volume.shard().drives());
+        self.tally.more_zones += drives.map(|drive| drive.open.more().len() as u64).sum::<u64>();
         // What memory alone holds is on no drive, and ends with the process.
         let shard = |key: usize| self.mounted().of(self.shard_of[key]).shard();
         let is_held = |key: &usize| shard(*key).is_held(&full_key(*key));
@@ -118,8 +120,8 @@ impl World {
     fn check_zones(&self, shard: usize) -> Result<(), Failure> {
         let rack = self.rack.lock();
         let first = u32::try_from(shard).expect("few shards") * self.plan.zones;
-        let drives = self.mounted().of(shard).shard().drives();
-        for (number, drive) in drives.iter().enumerate().filter(|(_, drive)| drive.up) {
+        let engine = self.mounted().of(shard).shard();
+        for (number, drive) in engine.drives().iter().enumerate().filter(|(_, drive)| drive.up) {
             if !drive.zones.are_counted() {
                 return Err(Failure::new(format!("drive {number}: its zones are not as they are counted")));
             }
@@ -134,7 +136,9 @@ impl World {
                     ZoneUse::Free => found.write_pointer == 0,
                     ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,
                     ZoneUse::Full => found.write_pointer == drive.capacity || !found.state.is_active(),
-                    ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
+                    // What is hot of it is read as clients write.
+                    ZoneUse::Collecting => engine.is_collecting_slowly(number),
+                    ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
                 };
                 if !is_right || own.readers > 0 {
                     let what = format!(
@@ -152,7 +156,7 @@ impl World {
         // What memory holds goes to drives when there is much of it.
         let is_shared = drive.journal.pending.iter().all(|pending| pending.shared.is_some());
         let is_empty = is_shared && drive.journal.flight.is_empty();
-        if is_empty && drive.batch.is_none() || self.mounted().of(shard).is_frozen() {
+        if is_empty && drive.batches.is_empty() || self.mounted().of(shard).is_frozen() {
             return Ok(());
         }
         Err(Failure::new(format!("drive {number}: entries or pages are on their way for ever")))

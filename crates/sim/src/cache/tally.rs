@@ -33,6 +33,8 @@ pub struct Tally {
     pub refusals: u64,
     /// Checks of everything at rest.
     pub checks: u64,
+    /// Open zones of young objects beside the first of a drive, in such checks.
+    pub more_zones: u64,
     /// Copies of drives that were mounted and read.
     pub copies: u64,
     /// Zones evicted.
@@ -102,6 +104,7 @@ impl Counts for Tally {
         self.mounts += other.mounts;
         self.refusals += other.refusals;
         self.checks += other.checks;
+        self.more_zones += other.more_zones;
         self.copies += other.copies;
         self.evictions += other.evictions;
         self.zones_expired += other.zones_expired;
