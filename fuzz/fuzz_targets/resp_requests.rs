@@ -1,9 +1,13 @@
 //! Requests of RESP: however the bytes are cut, the same commands and the same error come of them, and what is held follows from
-//! what has arrived. The input is a cut and a stream.
+//! what has arrived. Another parser, `redis-protocol`, reads the same commands, and what we answer. The input is a cut and a stream.
 #![no_main]
+
+#[path = "../../crates/server/tests/support/second_opinion.rs"]
+mod second_opinion;
 
 use fuzz::seed;
 use libfuzzer_sys::fuzz_target;
+use server::resp::answer::Answer;
 use server::resp::parser::{Limits, Parsed, Parser, ProtocolError};
 use server::resp::table;
 
@@ -48,8 +52,26 @@ fn read(bytes: &[u8], cut: usize) -> Commands {
     (commands, None)
 }
 
+/// What another parser reads of the stream, of each command of it, and of answers that repeat its words.
+fn ask_another(bytes: &[u8], cut: usize, commands: &[Vec<Vec<u8>>]) {
+    second_opinion::assert_agreed(bytes, LIMITS);
+    second_opinion::assert_agreed(&bytes[..cut], LIMITS);
+    for words in commands {
+        second_opinion::assert_command(words, cut, LIMITS);
+        let Some(name) = words.first() else { continue };
+        let text = String::from_utf8_lossy(name).into_owned();
+        let echo = words.iter().map(Answer::bulk).collect();
+        let pairs =
+            vec![(Answer::bulk(name), Answer::Array(echo)), (Answer::Integer(1), Answer::Text(text.clone()))];
+        second_opinion::assert_read(&Answer::Map(pairs));
+        second_opinion::assert_read(&Answer::error(text));
+    }
+}
+
 fuzz_target!(init: seeds(), |data: &[u8]| {
     let Some((head, bytes)) = data.split_first_chunk::<2>() else { return };
     let cut = usize::from(u16::from_le_bytes(*head)).min(bytes.len());
-    assert_eq!(read(bytes, cut), read(bytes, bytes.len()));
+    let whole = read(bytes, bytes.len());
+    assert_eq!(read(bytes, cut), whole);
+    ask_another(bytes, cut, &whole.0);
 });
