@@ -4,10 +4,12 @@ set -euo pipefail
 # shellcheck source=check.sh
 . "$(dirname "$0")/check.sh"
 
+most=${ZONEWEAVE_BENCHMARK_REQUESTS:-50000}
+
 for depth in 1 16; do
     for bytes in 100 1024 102400; do
         same flushall "$(cli flushall)" OK
-        requests=$((bytes > 10000 ? 2000 : 50000))
+        requests=$((bytes > 10000 ? 2000 : most))
         keys=$((requests / 10))
         # The last line of each test has its rate; an error ends the program with exit code 1.
         rates=$(redis-benchmark -p "$redis_port" -t set,get -n "$requests" -r "$keys" -d "$bytes" -P "$depth" -c 16 --csv)
@@ -21,7 +23,7 @@ for depth in 1 16; do
         said "-P $depth -d $bytes: $count objects of $keys names, each of $bytes bytes"
     done
 done
-more=$(redis-benchmark -p "$redis_port" -3 -t ping,incr,mset -n 20000 -r 1000 -P 16 -c 50 --csv)
+more=$(redis-benchmark -p "$redis_port" -3 -t ping,incr,mset -n $((most * 2 / 5)) -r 1000 -P 16 -c 50 --csv)
 for test in PING_INLINE PING_MBULK INCR MSET; do
     holds "with RESP3" "$more" "\"$test"
 done

@@ -148,6 +148,8 @@ func pools(client *redis.Client) {
 func timeouts(protocol int) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Done("listen", err)
+	// One that nobody holds is closed by the collector, and then refuses instead of being silent.
+	defer silent.Close()
 	deaf := redis.NewClient(&redis.Options{
 		Addr: silent.Addr().String(), Protocol: protocol, ReadTimeout: 50 * time.Millisecond, MaxRetries: -1,
 	})
