@@ -5,8 +5,9 @@ use super::timed::write_page;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
-use lab::cache::peers::{self, Found, PeersOptions, Restarts, Row};
+use lab::cache::peers::{self, Found, Foyer, Memory, PeersOptions, Restarts, Row};
 use lab::cache::timed::measured;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +15,9 @@ use std::process::ExitCode;
 pub struct CachePeers {
     #[command(flatten)]
     pub measure: Rounds,
+    /// Program of `peers/foyer`, which tells what foyer finds after kills
+    #[arg(long, value_name = "PATH")]
+    pub foyer: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -29,6 +33,7 @@ pub fn run(options: &CachePeers) -> Result<ExitCode> {
         binary: std::env::current_exe().context("this program's path")?,
         seconds: options.measure.seconds,
         rounds: options.measure.rounds,
+        foyer: options.foyer.clone(),
         progress: &|done, all, last| steps.show(done, all, last),
     };
     if !options.json {
@@ -51,6 +56,8 @@ pub fn run(options: &CachePeers) -> Result<ExitCode> {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{}", restarts_in_words(&report.restarts));
+        print!("{}", memory_in_words(&report.memory));
+        print!("{}", foyer_in_words(&report.foyer));
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -87,4 +94,36 @@ fn restarts_in_words(restarts: &Restarts) -> String {
         found("zoneweave", &restarts.found),
         found("redis", &restarts.peer_found)
     )
+}
+
+fn memory_in_words(all: &[Memory]) -> String {
+    let mut text = format!(
+        "resident memory of the servers, drives and files left out: bytes for each object that is found\n{:38} {:>9} {:>7} {:>9} {:>7}\n",
+        "", "objects", "added", "resident", "index"
+    );
+    for memory in all {
+        let index = memory.index_an_object.map_or(String::new(), |bytes| format!("{bytes:.2}"));
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            text,
+            "{:38} {:>9} {:>7.1} {:>9.1} {index:>7}",
+            format!("{} B under keys of 32 B, {}", memory.value_bytes, memory.server),
+            memory.objects,
+            memory.added_an_object,
+            memory.resident_an_object
+        );
+    }
+    text
+}
+
+fn foyer_in_words(all: &[Foyer]) -> String {
+    let mut text = String::new();
+    for foyer in all {
+        let _ = writeln!(
+            text,
+            "foyer, {}, {} kills: {:.3} s at most; {:.4} of the others found; {} older, {} removed and {} other objects' values",
+            foyer.setting, foyer.kills, foyer.seconds, foyer.share, foyer.older, foyer.removed, foyer.wrong
+        );
+    }
+    text
 }

@@ -264,7 +264,7 @@ fn check() -> Result<()> {
 /// The same without the targets of `fuzz/`, which CI builds in a phase of their own.
 fn check_workspace() -> Result<()> {
     phase::run(cargo().args(["fmt", "--all", "--check"]))?;
-    for other in ["fuzz/Cargo.toml", "tests/clients/rust/Cargo.toml"] {
+    for other in ["fuzz/Cargo.toml", "tests/clients/rust/Cargo.toml", "peers/foyer/Cargo.toml"] {
         phase::run(cargo().args(["fmt", "--manifest-path", other, "--check"]))?;
     }
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];

@@ -34,6 +34,8 @@ const ROOMS: &[Room] = &[
     room("xtask", &[], true),
     // A client of a served cache, in a workspace of its own.
     room("tests/clients/rust", &[], true),
+    // A cache beside ours, in a workspace of its own.
+    room("peers/foyer", &[], true),
     room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server"], true),
 ];
 

@@ -10,8 +10,10 @@
 pub mod cores;
 mod db_bench;
 pub mod fig5;
+mod foyer;
 pub mod hits;
 mod load;
+mod memory;
 mod protocol;
 mod restart;
 mod servers;
@@ -20,7 +22,9 @@ use crate::paired::{Paired, Row as Cost};
 use crate::precise::precise_u64;
 use crate::wall::program::{self, Program};
 use anyhow::{Result, bail, ensure};
+pub use foyer::Foyer;
 use load::{Keys, Load, Way};
+pub use memory::Memory;
 pub use restart::{Found, Restarts};
 use serde::Serialize;
 use servers::{Drives, Hits, Own, Peer, Served};
@@ -46,6 +50,8 @@ pub struct PeersOptions<'a> {
     pub seconds: u32,
     /// Measurements of each side of a row.
     pub rounds: u32,
+    /// The program of `peers/foyer`, where it is asked for.
+    pub foyer: Option<PathBuf>,
     /// Told how many measurements are made, of how many, and what the last one was.
     pub progress: &'a dyn Fn(usize, usize, &str),
 }
@@ -61,7 +67,8 @@ impl Bench<'_> {
         self.done += 1;
         let rows: usize = GROUPS.iter().map(|group| group.rows.len()).sum();
         // Each row and the restarts, on both sides.
-        let all = (rows + 1) * 2 * usize::try_from(self.options.rounds).expect("64 bits");
+        let sides = (rows + 1) * 2 + self.options.foyer.as_ref().map_or(0, |_| foyer::STEPS);
+        let all = sides * usize::try_from(self.options.rounds).expect("64 bits") + memory::STEPS;
         (self.options.progress)(self.done, all, what);
     }
 }
@@ -85,6 +92,10 @@ pub struct PeersReport {
     pub rows: Vec<Row>,
     /// Kills and restarts.
     pub restarts: Restarts,
+    /// What objects take, of each server.
+    pub memory: Vec<Memory>,
+    /// What foyer finds after kills, where it was asked for.
+    pub foyer: Vec<Foyer>,
 }
 
 impl PeersReport {
@@ -166,7 +177,13 @@ pub fn run(options: &PeersOptions<'_>, mut told: impl FnMut(&Row)) -> Result<Pee
             rows.push(row);
         })?;
     }
-    Ok(PeersReport { rows, restarts: restart::run(&mut bench)? })
+    let restarts = restart::run(&mut bench)?;
+    let memory = memory::run(&mut bench)?;
+    let foyer = match &options.foyer {
+        Some(program) => foyer::run(&mut bench, program)?,
+        None => Vec::new(),
+    };
+    Ok(PeersReport { rows, restarts, memory, foyer })
 }
 
 impl Group {
