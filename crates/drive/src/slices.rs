@@ -9,7 +9,8 @@
 //! are not used. The drive is behind a lock that is held while a command is handed over, or answers are taken: an owner waits for
 //! what another one hands over, never for a disk.
 //!
-//! Whoever polls takes the answers of all. A descriptor that tells of answers may so be listened to by one owner alone.
+//! Whoever polls takes the answers of all. A descriptor that tells of answers may so be listened to by one owner alone. A drive may have work
+//! of its own beside commands, such as a page of a table: who is told of its next event finds the drive polled then, without a command, too.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use crate::hosted::Bell;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::ZoneIndex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zone::condition::Condition;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
@@ -51,10 +52,15 @@ struct Desk {
     answers: Vec<Completion>,
 }
 
+/// There is no event.
+const NEVER: u64 = u64::MAX;
+
 struct Shared {
     desk: Mutex<Desk>,
     /// Commands that were handed over and not taken back by their owners.
     in_flight: AtomicUsize,
+    /// Next event of the drive when it was last asked for: who was told of it finds it here, or a newer one.
+    due: AtomicU64,
 }
 
 /// See the module.
@@ -79,7 +85,8 @@ pub fn cut(device: Box<dyn ZonedDevice>, bells: &[Bell]) -> Vec<Slice> {
         trays: bells.iter().map(tray).collect(),
         answers: Vec::new(),
     };
-    let shared = Arc::new(Shared { desk: Mutex::new(desk), in_flight: AtomicUsize::new(0) });
+    let (in_flight, due) = (AtomicUsize::new(0), AtomicU64::new(NEVER));
+    let shared = Arc::new(Shared { desk: Mutex::new(desk), in_flight, due });
     let firsts = (0..).map(|number: u32| number * geometry.zones);
     let slice =
         |(number, first)| Slice { number, first, geometry, shared: Arc::clone(&shared), refused: Vec::new() };
@@ -140,6 +147,13 @@ impl Slice {
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.shared.desk.lock().expect("no drive panics")
     }
+
+    /// Next event of the drive, with the desk in hand.
+    fn note_due(&self, desk: &Desk) -> Option<Instant> {
+        let next = desk.device.next_event();
+        self.shared.due.store(next.map_or(NEVER, |next| next.0), Ordering::Relaxed);
+        next
+    }
 }
 
 impl ZonedDevice for Slice {
@@ -166,13 +180,17 @@ impl ZonedDevice for Slice {
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         completions.append(&mut self.refused);
-        if self.shared.in_flight.load(Ordering::Relaxed) == 0 {
+        let is_due = self.shared.due.load(Ordering::Relaxed) <= now.0;
+        if self.shared.in_flight.load(Ordering::Relaxed) == 0 && !is_due {
             return;
         }
         let taken = completions.len();
         let mut desk = self.desk();
         desk.sort_answers(now);
         desk.hand_out(self.number, completions);
+        if is_due {
+            self.note_due(&desk);
+        }
         drop(desk);
         for answer in &mut completions[taken..] {
             answer.zone = ZoneIndex(answer.zone.0 - self.first);
@@ -183,7 +201,8 @@ impl ZonedDevice for Slice {
     fn next_event(&self) -> Option<Instant> {
         let desk = self.desk();
         let is_there = !desk.trays[self.number].answers.is_empty();
-        if is_there { Some(desk.latest) } else { desk.device.next_event() }
+        let next = self.note_due(&desk);
+        if is_there { Some(desk.latest) } else { next }
     }
 
     fn condition(&mut self, now: Instant) -> Condition {

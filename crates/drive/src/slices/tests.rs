@@ -110,3 +110,48 @@ fn whoever_sleeps_is_woken_once_for_answers_that_another_one_took() {
     slices[0].poll(Instant(6), &mut Vec::new());
     assert_eq!(rings(), 0);
 }
+
+/// A drive that tidies up for a while after each command.
+struct Tidy {
+    inner: EmulatedDrive,
+    until: Option<Instant>,
+}
+
+impl ZonedDevice for Tidy {
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        self.until = Some(Instant(now.0 + 10));
+        self.inner.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.until = self.until.filter(|until| *until > now);
+        self.inner.poll(now, completions);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+#[test]
+fn a_drive_is_polled_for_work_of_its_own_when_no_command_is_under_way() {
+    let inner = EmulatedDrive::on_heap(WHOLE, [1; 16]).unwrap();
+    let mut slices = cut(Box::new(Tidy { inner, until: None }), &bells(2));
+    let report = Command { token: Token(7), zone: ZoneIndex(3), op: Op::Report { count: 9 } };
+    slices[0].submit(Instant(5), report);
+    let mut answers = Vec::new();
+    slices[0].poll(Instant(5), &mut answers);
+    assert_eq!(answers.len(), 1);
+    // Both owners are told, and the one that wakes first does it for both.
+    for slice in &slices {
+        assert_eq!(slice.next_event(), Some(Instant(15)));
+    }
+    slices[1].poll(Instant(14), &mut answers);
+    assert_eq!(slices[1].next_event(), Some(Instant(15)));
+    slices[1].poll(Instant(15), &mut answers);
+    assert_eq!((slices[0].next_event(), slices[1].next_event(), answers.len()), (None, None, 1));
+}
