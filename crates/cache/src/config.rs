@@ -110,6 +110,8 @@ pub struct Options {
     pub object_max: usize,
     /// Most pages that are written together.
     pub batch_pages: u32,
+    /// Zones of a drive for each open one that young objects have beside the first (ADR 79); 128 but in tests.
+    pub zones_for_more: u32,
     /// When a store is answered.
     pub acknowledge: Acknowledge,
     /// Where what hides older versions has to be before.
@@ -132,6 +134,7 @@ impl Default for Options {
             tag_bits: TAG_BITS_MAX,
             object_max,
             batch_pages: 64,
+            zones_for_more: 128,
             acknowledge: Acknowledge::default(),
             invalidate: Invalidate::default(),
         }

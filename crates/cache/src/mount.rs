@@ -416,7 +416,7 @@ fn recover(
             scan.drop_data();
         }
         recovery.zones_dropped += scan.drop_what_cannot_be_judged();
-        drives.push(scan.drive(base, (geometry, &options.shares), (shape, u64::from(epoch) << 40), log));
+        drives.push(scan.drive(base, (geometry, &options), (shape, u64::from(epoch) << 40), log));
         base += pages(geometry);
     }
     let mut clears = agreed.newest.clears;

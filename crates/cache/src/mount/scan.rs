@@ -6,6 +6,7 @@ use super::media::Media;
 use super::pages::{DataScan, by_pages};
 use super::reader::Reader;
 use super::{Findings, MountError, pages};
+use crate::config::Options;
 use crate::format::SUPERBLOCK_ZONES;
 use crate::format::directory::Listing;
 use crate::format::header::Role;
@@ -18,7 +19,6 @@ use crate::shard::{
     Drive, Expiries, Journal, JournalEntries, JournalZone, LogPlace, Needed, OpenZone, OpenZones, Zone,
     ZoneUse, Zones,
 };
-use crate::share::Shares;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
@@ -405,11 +405,11 @@ impl DriveScan {
     pub fn drive(
         &self,
         base: u32,
-        (geometry, shares): (&Geometry, &Shares),
+        (geometry, options): (&Geometry, &Options),
         (shape, mounted): (Shape, u64),
         log: LogPlace,
     ) -> Drive {
-        let empty = Drive::empty(base, pages(geometry), geometry, shares);
+        let empty = Drive::empty(base, pages(geometry), geometry, options);
         let open = self.open_zones(empty.limits.more);
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();

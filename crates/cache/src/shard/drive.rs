@@ -6,7 +6,7 @@ use super::needed::Needed;
 use super::open::OpenZones;
 use super::reinsertion::Collection;
 use super::zones::{Zone, ZoneUse, Zones};
-use crate::config::{ACTIVE_ZONES_MIN, active_zones};
+use crate::config::{ACTIVE_ZONES_MIN, Options, active_zones};
 use crate::format::SUPERBLOCK_ZONES;
 use crate::policy::{Candidate, Stream};
 use base::units::ZoneIndex;
@@ -16,14 +16,10 @@ use zone::device::Geometry;
 use crate::format::journal::Entry;
 use crate::hash::{Ident, Shape};
 use crate::request::{Namespace, WallMillis};
-use crate::share::{OwnShare, Shares};
+use crate::share::OwnShare;
 
 /// A drive has so many zones for each that is open beside the young one.
 const ZONES_FOR_OPEN_ONE: u32 = 5;
-
-/// A drive has so many zones for each open one that young objects have beside the first: it is half full on the mean, so all of them take a
-/// 64th of the flash.
-const ZONES_FOR_MORE: u32 = 32;
 
 /// Most open zones of young objects beside the first one.
 const MORE_MAX: usize = 7;
@@ -147,10 +143,10 @@ pub struct OpenLimits {
 
 impl OpenLimits {
     /// As many as there are streams, if active zones suffice and they are a fifth of the drive at most; then more young ones.
-    fn of(geometry: &Geometry, shares: usize) -> OpenLimits {
+    fn of(geometry: &Geometry, shares: usize, zones_for_more: u32) -> OpenLimits {
         let spare = (active_zones(geometry).saturating_sub(ACTIVE_ZONES_MIN) as usize).saturating_sub(shares);
         let others = spare.min((geometry.zones / ZONES_FOR_OPEN_ONE) as usize).min(Stream::COMMON.len() - 1);
-        let more = (spare - others).min((geometry.zones / ZONES_FOR_MORE) as usize).min(MORE_MAX);
+        let more = (spare - others).min((geometry.zones / zones_for_more) as usize).min(MORE_MAX);
         OpenLimits { others, more }
     }
 }
@@ -224,8 +220,8 @@ impl Drive {
 
     /// An empty drive in a place of so many pages.
     #[must_use]
-    pub fn empty(base: u32, span: u32, geometry: &Geometry, shares: &Shares) -> Drive {
-        let shares = shares.on(geometry);
+    pub fn empty(base: u32, span: u32, geometry: &Geometry, options: &Options) -> Drive {
+        let shares = options.shares.on(geometry);
         let used = |zone| if zone < SUPERBLOCK_ZONES { ZoneUse::Kept } else { ZoneUse::Free };
         Drive {
             up: true,
@@ -233,7 +229,7 @@ impl Drive {
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
             zones: Zones::new((0..geometry.zones).map(|zone| Zone::new(used(zone))).collect()),
-            limits: OpenLimits::of(geometry, shares.len()),
+            limits: OpenLimits::of(geometry, shares.len(), options.zones_for_more),
             shares,
             ..Drive::absent(base, span)
         }
@@ -430,7 +426,7 @@ mod tests {
     }
 
     fn limits(zones: u32, active: u32, shares: usize) -> OpenLimits {
-        OpenLimits::of(&geometry(zones, active), shares)
+        OpenLimits::of(&geometry(zones, active), shares, 128)
     }
 
     #[test]
@@ -439,7 +435,7 @@ mod tests {
         assert_eq!([9, 10, 14, 50].map(|active| more(904, active, 0)), [0, 1, 5, MORE_MAX]);
         assert_eq!(more(904, 14, 3), 2, "shares come first");
         assert_eq!(
-            [31, 32, 64].map(|zones| more(zones, 50, 0)),
+            [127, 128, 256].map(|zones| more(zones, 50, 0)),
             [0, 1, 2],
             "none where they would take much"
         );
@@ -448,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_zone_is_opened_that_is_far_from_those_that_are_open() {
-        let mut drive = Drive::empty(0, 40 * 64, &geometry(40, 14), &Shares::default());
+        let mut drive = Drive::empty(0, 40 * 64, &geometry(40, 14), &Options::default());
         let mut opened = Vec::new();
         for stream in [Stream::Young, Stream::Main, Stream::Hours] {
             let zone = drive.find_free().expect("all are free");

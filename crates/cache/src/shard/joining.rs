@@ -171,7 +171,7 @@ impl Shard {
         assert!(!self.membership.has_member(place), "the loss of the one before it is recorded");
         assert!(self.identity.drives.iter().all(|known| *known != uuid), "a drive that joins is new");
         let Drive { base, span, .. } = self.drives[place];
-        self.drives[place] = Drive::empty(base, span, geometry, &self.options.shares);
+        self.drives[place] = Drive::empty(base, span, geometry, &self.options);
         self.identity.drives[place] = uuid;
         self.membership.change();
     }

@@ -59,6 +59,8 @@ pub struct Plan {
     pub shares: Shares,
     /// Active zones that a drive allows each shard.
     pub active_zones: u32,
+    /// Zones of a drive for each open one that young objects have beside the first.
+    pub zones_for_more: u32,
     /// What goes to flash.
     pub admission: Admission,
     /// Bytes a day that `auto` admits.
@@ -115,6 +117,7 @@ impl Plan {
             ttl_groups: [0; 3],
             shares: Shares::default(),
             active_zones: 6,
+            zones_for_more: 128,
             acknowledge: Acknowledge::Memory,
             forget_after: None,
             invalidate: Invalidate::Media,
@@ -220,17 +223,16 @@ impl Plan {
         Plan { slow, ..self }
     }
 
-    /// A sixth of the plans have zones enough for young objects to have two or three open ones, and active zones for that, or not quite. Drawn
-    /// from a stream of its own.
+    /// In a sixth of the plans young objects may have more open zones, with active zones for that, or not quite. Drawn from a stream of its own.
     fn with_more(self) -> Plan {
         let mut random = Random::from_seed(self.seed ^ 0x0cac_4e22);
         if !random.chance(1, 6) {
             return self;
         }
         let mut narrow = |limit: u64| u32::try_from(random.below(limit)).expect("a small number");
-        let (zones, active_zones) = (self.zones.max(31 + narrow(40)), self.active_zones.max(9 + narrow(5)));
-        let (batch_pages, depth) = (1 + narrow(3), self.depth.max(16));
-        Plan { zones, active_zones, batch_pages, depth, ..self }
+        let (zones, active_zones) = (self.zones + narrow(30), self.active_zones.max(8 + narrow(6)));
+        let (zones_for_more, batch_pages) = (6 + narrow(20), 1 + narrow(3));
+        Plan { zones, active_zones, zones_for_more, batch_pages, depth: self.depth.max(16), ..self }
     }
 
     /// Geometry of a drive: each shard has a slice of it, and what is left over nobody.
@@ -284,6 +286,7 @@ impl Plan {
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,
             batch_pages: self.batch_pages,
+            zones_for_more: self.zones_for_more,
             acknowledge: self.acknowledge,
             invalidate: self.invalidate,
         };

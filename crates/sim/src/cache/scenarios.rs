@@ -38,6 +38,7 @@ fn plan() -> Plan {
         ttl_groups: [0; 3],
         shares: ::cache::share::Shares::default(),
         active_zones: 6,
+        zones_for_more: 128,
         acknowledge: Acknowledge::Memory,
         forget_after: None,
         invalidate: Invalidate::Media,
