@@ -12,6 +12,7 @@ mod act;
 mod attended;
 mod client;
 mod copies;
+mod files;
 mod ledger;
 mod memory;
 mod oracle;

@@ -19,7 +19,8 @@ fn seeds_pass_and_do_what_they_are_for() {
     sim::catch_panics();
     let (mut hits, mut owed, mut crashes, mut checks, mut evictions, mut faults) = (0, 0, 0, 0, 0, 0);
     let (mut copies, mut again, mut forgotten, mut joins) = (0, 0, 0, 0);
-    let (mut sharded, mut recuts, mut several, mut exchanges, mut more) = (0, 0, 0, 0, 0);
+    let (mut sharded, mut recuts, mut several, mut exchanges) = (0, 0, 0, 0);
+    let (mut more, mut on_files) = (0, 0);
     // `zoneweave sim --cache` runs more of them, in CI too.
     for seed in 0..120 {
         let drawn = Run::draw(seed);
@@ -41,6 +42,7 @@ fn seeds_pass_and_do_what_they_are_for() {
         forgotten += outcome.tally.forgotten;
         joins += outcome.tally.joins;
         sharded += outcome.tally.lives_sharded;
+        on_files += outcome.tally.lives_conventional;
         recuts += outcome.tally.recuts;
         several += outcome.tally.several;
         exchanges += outcome.tally.exchanges;
@@ -56,5 +58,6 @@ fn seeds_pass_and_do_what_they_are_for() {
     assert!(joins > 20, "{joins} drives joined in service");
     assert!(sharded > 80 && recuts > 5, "{sharded} lives of shards, {recuts} starts with another number");
     assert!(more > 5, "{more} times more open zones of young objects than one");
+    assert!(on_files > 80, "{on_files} lives of conventional drives");
     assert!(several > 500 && exchanges > 100, "{several} commands of several keys, {exchanges} exchanges");
 }

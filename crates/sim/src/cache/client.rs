@@ -272,6 +272,9 @@ impl World {
     /// A block of a drive, as it is on the media.
     fn any_block(&mut self) -> Vec<u8> {
         let drive = self.random.index(self.places());
+        if let Some(files) = &self.files {
+            return files.block(drive, self.random.below(1 << 40));
+        }
         let zone = ZoneIndex(
             u32::try_from(self.random.below(u64::from(self.plan.geometry().zones))).expect("a u32"),
         );

@@ -9,10 +9,8 @@ use ::cache::request::{Cache, Object, Op, Outcome, Request, RequestId, WallMilli
 use ::cache::shared::Host;
 use ::cache::{CacheVolume, Status, check, list, mount_on};
 use base::time::{Instant, Nanos};
-use drive::emulated::EmulatedDrive;
 use drive::slices::sets;
 use std::collections::BTreeSet;
-use zone::device::ZonedDevice;
 use zone::drives::DriveSet;
 
 /// Turns after which a copy should have answered.
@@ -37,16 +35,8 @@ pub(super) struct Read {
 impl World {
     /// Copies of what a shard has of some drives; the others are missing.
     pub(super) fn copy(&self, shard: usize, present: &[usize]) -> DriveSet {
-        let rack = self.rack.lock();
-        let places = rack.drives.len();
-        let device = |drive: usize| -> Option<Box<dyn ZonedDevice>> {
-            if !present.contains(&drive) {
-                return None;
-            }
-            let media = rack.drives[drive].media().heap_snapshot().expect("media in memory");
-            Some(Box::new(EmulatedDrive::from_heap(media).expect("media of a drive")))
-        };
-        let drives = (0..places).map(device).collect();
+        let device = |drive: usize| if present.contains(&drive) { self.copy_of(drive) } else { None };
+        let drives = (0..self.places()).map(device).collect();
         sets(drives, &self.bells).swap_remove(shard)
     }
 

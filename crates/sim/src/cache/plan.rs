@@ -11,7 +11,27 @@ use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
 use ::cache::request::Namespace;
 use ::cache::share::{Share, Shares};
 use base::random::Random;
+use drive::conventional::layout::{Layout, UNIT_BLOCKS, journal_records_min};
 use zone::device::Geometry;
+
+/// Conventional drives of a run: files that are cut into zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conventional {
+    /// Units of a zone.
+    pub zone_units: u32,
+    /// Records of the journal beyond the fewest.
+    pub journal_spare: u32,
+    /// Units whose identities are kept in memory.
+    pub cached_units: usize,
+    /// Zones are discarded when they were reset.
+    pub discards: bool,
+}
+
+impl Conventional {
+    pub(super) fn options(&self) -> drive::conventional::Options {
+        drive::conventional::Options { cached_units: self.cached_units, discards: self.discards }
+    }
+}
 
 /// Longest value that clients store, in bytes.
 pub(super) const VALUE_MAX: usize = 12_000;
@@ -79,6 +99,8 @@ pub struct Plan {
     pub shards: usize,
     /// Longest time that a request or a reply is on its way between the loops of two shards, in nanoseconds.
     pub letter_ns: u64,
+    /// Drives are conventional ones.
+    pub conventional: Option<Conventional>,
 }
 
 /// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
@@ -124,6 +146,7 @@ impl Plan {
             shared_places: 0,
             shards: 1,
             letter_ns: 0,
+            conventional: None,
         };
         plan.with_groups()
             .with_shares()
@@ -133,6 +156,7 @@ impl Plan {
             .with_shards()
             .with_slow()
             .with_more()
+            .with_conventional()
     }
 
     /// Half of the plans have groups of objects that expire together, and zones for none to all of them. Drawn from a stream of its own.
@@ -235,9 +259,43 @@ impl Plan {
         Plan { zones, active_zones, zones_for_more, batch_pages, depth: self.depth.max(16), ..self }
     }
 
-    /// Geometry of a drive: each shard has a slice of it, and what is left over nobody.
+    /// A sixth of the plans have conventional drives. Drawn from a stream of its own.
+    fn with_conventional(self) -> Plan {
+        let mut random = Random::from_seed(self.seed ^ 0x0cac_4ec0);
+        if !random.chance(1, 6) {
+            return self;
+        }
+        let zone_units = [1, 1, 1, 2][random.index(4)];
+        let journal_spare = u32::try_from(random.below(31)).expect("a small number");
+        let (cached_units, discards) = (random.index(17), random.chance(3, 4));
+        let conventional = Conventional { zone_units, journal_spare, cached_units, discards };
+        Plan { conventional: Some(conventional), zone_blocks: zone_units * UNIT_BLOCKS, ..self }
+    }
+
+    /// How the files of conventional drives are divided.
+    pub(super) fn layout(&self, conventional: &Conventional) -> Layout {
+        let Geometry { zones, active_zones_max, .. } = self.zoned_geometry();
+        let layout = Layout {
+            blocks: 0,
+            zones,
+            zone_units: conventional.zone_units,
+            active_zones_max,
+            journal_records: journal_records_min(active_zones_max) + conventional.journal_spare,
+        };
+        Layout { blocks: layout.blocks_needed(), ..layout }
+    }
+
+    /// Geometry of a drive.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
+        match &self.conventional {
+            Some(conventional) => self.layout(conventional).geometry(self.is_volatile),
+            None => self.zoned_geometry(),
+        }
+    }
+
+    /// Geometry of a drive with zones of its own: each shard has a slice of it, and what is left over nobody.
+    fn zoned_geometry(&self) -> Geometry {
         let shards = u32::try_from(self.shards).expect("few shards");
         Geometry {
             zones: self.zones * shards + shards - 1,

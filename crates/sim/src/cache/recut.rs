@@ -3,8 +3,7 @@
 use super::world::{CACHE, World};
 use crate::tally::Failure;
 use ::cache::see_shards;
-use base::units::ZoneIndex;
-use zone::device::{ZoneState, ZonedDevice};
+use zone::device::ZoneState;
 
 impl World {
     /// Somebody takes the drives for those of a cache of so many shards.
@@ -27,14 +26,7 @@ impl World {
 
     /// Zones of all drives, as they are on the media.
     fn zones(&self) -> Vec<(ZoneState, u32)> {
-        let rack = self.rack.lock();
-        let media = rack.drives.iter().map(|drive| drive.media());
-        let zones = media.flat_map(|media| {
-            (0..media.geometry().zones).map(|zone| {
-                let found = media.zone(ZoneIndex(zone));
-                (found.state, found.write_pointer)
-            })
-        });
-        zones.collect()
+        let zones = (0..self.places()).flat_map(|place| self.zones_of(place));
+        zones.map(|found| (found.state, found.write_pointer)).collect()
     }
 }

@@ -118,16 +118,19 @@ impl World {
 
     /// The account of zones is that of the drives.
     fn check_zones(&self, shard: usize) -> Result<(), Failure> {
-        let rack = self.rack.lock();
         let first = u32::try_from(shard).expect("few shards") * self.plan.zones;
         let engine = self.mounted().of(shard).shard();
         for (number, drive) in engine.drives().iter().enumerate().filter(|(_, drive)| drive.up) {
             if !drive.zones.are_counted() {
                 return Err(Failure::new(format!("drive {number}: its zones are not as they are counted")));
             }
-            let media = rack.drives[number].media();
-            for (zone, own) in (0..).map(ZoneIndex).zip(drive.zones.iter()) {
-                let (found, used) = (media.zone(ZoneIndex(first + zone.0)), own.used());
+            let media = self.zones_of(number);
+            if media.is_empty() && !self.may_freeze() {
+                return Err(Failure::new(format!("drive {number} could not be opened as it is")));
+            }
+            let zones = media.iter().skip(first as usize);
+            for ((zone, own), found) in (0..).map(ZoneIndex).zip(drive.zones.iter()).zip(zones) {
+                let used = own.used();
                 let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
                     // Nobody has asked for it since it was lost.

@@ -1,5 +1,6 @@
 //! Runs that were found by a seed once, or that a mistake asks for: each by name.
 
+mod files;
 mod operations;
 mod orders;
 mod shards;
@@ -45,6 +46,7 @@ fn plan() -> Plan {
         shared_places: 0,
         shards: 1,
         letter_ns: 0,
+        conventional: None,
     }
 }
 
@@ -118,7 +120,12 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("victim-of-a-share-is-there-again", drawn(3_967)),
         ("drive-joins-and-is-not-recorded", of_one_shard(7_432)),
     ];
-    all.into_iter().chain(orders::all()).chain(shards::all()).chain(operations::all()).collect()
+    all.into_iter()
+        .chain(orders::all())
+        .chain(shards::all())
+        .chain(files::all())
+        .chain(operations::all())
+        .collect()
 }
 
 /// The run of a seed, from before some of them had stores that the media answer.
@@ -130,7 +137,7 @@ fn drawn(seed: u64) -> Run {
         !came_later && !matches!(act, Act::EndWell { .. } | Act::Recut(_))
     });
     let plan = Plan { acknowledge: Acknowledge::Memory, forget_after: None, slow: None, ..plan };
-    let plan = Plan { shards: 1, letter_ns: 0, ..plan };
+    let plan = Plan { shards: 1, letter_ns: 0, conventional: None, ..plan };
     Run { plan: Plan { invalidate: Invalidate::Media, ..plan }, acts }
 }
 
@@ -144,7 +151,7 @@ fn of_one_shard(seed: u64) -> Run {
     let plan = Plan::draw(seed);
     let mut acts = draw_first(&plan);
     acts.retain(|act| !matches!(act, Act::Recut(_)));
-    Run { plan: Plan { shards: 1, letter_ns: 0, slow: None, ..plan }, acts }
+    Run { plan: Plan { shards: 1, letter_ns: 0, slow: None, conventional: None, ..plan }, acts }
 }
 
 /// It takes a record of the members in the moment in which the last entries are durable: a little less memory than was drawn brings both together.

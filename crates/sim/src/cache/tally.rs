@@ -63,6 +63,8 @@ pub struct Tally {
     pub recuts: u64,
     /// Lives of shards that have ended, of caches with several.
     pub lives_sharded: u64,
+    /// Lives of caches on conventional drives that have ended.
+    pub lives_conventional: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
@@ -119,6 +121,7 @@ impl Counts for Tally {
         self.emptied += other.emptied;
         self.recuts += other.recuts;
         self.lives_sharded += other.lives_sharded;
+        self.lives_conventional += other.lives_conventional;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.several += other.several;

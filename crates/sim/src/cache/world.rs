@@ -4,6 +4,7 @@ use super::Tally;
 use super::act::{ADDED_MAX, Act, KEYS, Moment};
 use super::attended::Attended;
 use super::client::Desk;
+use super::files::Files;
 use super::ledger::{Causes, Ledger};
 use super::memory::Memory;
 use super::oracle::{Oracle, name_of};
@@ -101,6 +102,8 @@ pub(super) struct Bays {
 pub struct World {
     pub(super) plan: Plan,
     pub(super) rack: SharedRack,
+    /// Of conventional drives.
+    pub(super) files: Option<Files>,
     pub(super) served: Option<Shards>,
     /// Shards of keys.
     pub(super) shard_of: Vec<usize>,
@@ -143,6 +146,7 @@ impl World {
         let mut world = World {
             plan: plan.clone(),
             memory: Memory::of(plan, &rack),
+            files: Files::of(plan, &rack),
             rack,
             served: None,
             bells: bells.collect(),
@@ -160,6 +164,9 @@ impl World {
             crossing: Random::from_seed(plan.seed ^ 0x0cac_4e55),
             tally: Tally::default(),
         };
+        for drive in 0..plan.drives {
+            world.files.iter_mut().for_each(|files| files.make(drive, uuid(drive)));
+        }
         let refused = |error: MountError| Failure::new(format!("no new cache: {error}"));
         for (number, set) in world.drive_sets(plan.shards).iter_mut().enumerate() {
             let cache = identity_of(CACHE, number, plan.shards);
@@ -205,11 +212,14 @@ impl World {
     }
 
     /// The drives that are there, cut into so many shares.
-    pub(super) fn drive_sets(&self, shards: usize) -> Vec<DriveSet> {
-        let is_there = |drive: &usize| !self.bays.away.contains(drive) && !self.bays.free.contains(drive);
-        let device = |drive| is_there(&drive).then(|| self.rack.device(drive));
+    pub(super) fn drive_sets(&mut self, shards: usize) -> Vec<DriveSet> {
+        let mut drives = Vec::new();
+        for drive in 0..self.places() {
+            let is_there = !self.bays.away.contains(&drive) && !self.bays.free.contains(&drive);
+            drives.push(if is_there { self.device(drive) } else { None });
+        }
         let bells: Vec<Bell> = self.bells.iter().cycle().take(shards).cloned().collect();
-        sets((0..self.places()).map(device).collect(), &bells)
+        sets(drives, &bells)
     }
 
     /// Places for drives, free or not.
@@ -266,7 +276,7 @@ impl World {
                 self.bays.blank.clear();
             }
             Act::TakeOut(drive) => self.take_out(drive)?,
-            Act::Join(drive) => self.join(drive),
+            Act::Join(drive) => self.join(drive)?,
             Act::GiveUp(drive) => self.give_up_drive(drive)?,
             Act::AddDrive { joins } => return self.add_drive(joins),
             Act::PlugIn => self.bays.plugs_in = true,
@@ -324,14 +334,21 @@ impl World {
     }
 
     /// An operator puts an empty drive in the place of one that is out of service.
-    fn join(&mut self, drive: usize) {
+    fn join(&mut self, drive: usize) -> Result<(), Failure> {
         let geometry = self.plan.geometry();
         if self.shards().operator().may_join(drive, &geometry).is_err() || self.bays.free.contains(&drive) {
-            return;
+            return Ok(());
         }
         let uuid = self.put_new(drive);
-        let device = self.rack.device(drive);
-        self.shards().operator().join(drive, device, uuid);
+        self.put_in(drive, uuid)
+    }
+
+    /// A new drive is opened, in which the power may fail, and joins.
+    fn put_in(&mut self, place: usize, uuid: [u8; 16]) -> Result<(), Failure> {
+        if let Some(device) = self.device(place) {
+            self.shards().operator().join(place, device, uuid);
+        }
+        self.judge_openings()
     }
 
     /// A new drive is in a place of the rack; its identity.
@@ -340,6 +357,7 @@ impl World {
         let count = u8::try_from(self.tally.joins).expect("few drives join in a run");
         let uuid = [[200; 8], [count; 8]].concat().try_into().expect("16 bytes");
         let new = new_drive(&self.plan, &self.plan.latency(), uuid, drive);
+        self.files.iter_mut().for_each(|files| files.make(drive, uuid));
         let mut rack = self.rack.lock();
         if drive == rack.drives.len() {
             rack.drives.push(new);
@@ -361,7 +379,12 @@ impl World {
         }
         self.bays.blamed.insert(drive);
         self.turn()?;
+        let mut events = 0;
         while !self.shards().operator().has_recorded() && !self.mounted().is_frozen() {
+            events += 1;
+            if events > EVENTS_MAX {
+                return Err(Failure::new(format!("the removal of drive {drive} is never recorded")));
+            }
             if !self.step("an operator")? {
                 return Ok(());
             }
@@ -411,13 +434,16 @@ impl World {
             let made = self.shards().operator().grow(&geometry);
             assert!(made == place, "places are numbered alike");
         }
-        let device = self.rack.device(place);
-        self.shards().operator().join(place, device, uuid);
+        self.put_in(place, uuid)?;
         self.after_act()
     }
 
     /// A fault of a drive, in service.
     fn break_drive(&mut self, act: &Act) {
+        if self.files.is_some() && !matches!(act, Act::Die { .. } | Act::WriteFault { .. }) {
+            // Those are faults of blocks and answers: the simulation of conventional drives by themselves has the former.
+            return;
+        }
         self.tally.faults += 1;
         let (Act::Die { drive, .. }
         | Act::WriteFault { drive, .. }
@@ -439,7 +465,10 @@ impl World {
         let Rack { drives, power, trace, .. } = &mut *rack;
         trace.remark(|| format!("{act:?}"));
         match *act {
-            Act::Die { at: None, .. } => drives[drive].die(),
+            Act::Die { at: None, .. } => {
+                drives[drive].die();
+                self.files.iter().for_each(|files| files.die(drive));
+            }
             Act::Die { at: Some(at), .. } => power.arm(at.at(), Some(drive), Blow::Die),
             Act::WriteFault { at, .. } => power.arm(at.at(), Some(drive), Blow::WriteFault),
             Act::Rot { blocks, .. } => {
@@ -610,6 +639,7 @@ impl World {
             self.tally.end_life(volume.shard().counters());
             self.tally.lives_sharded += u64::from(self.plan.shards > 1);
         }
+        self.tally.lives_conventional += u64::from(self.files.is_some());
         self.tally.crashes += 1;
         // What clients are not told is not known.
         self.note_decisions()?;
@@ -639,6 +669,8 @@ impl World {
         }
         main.restore();
         main.disarm_cuts();
+        drop(rack);
+        self.files.iter().for_each(|files| files.go_dark(power));
     }
 
     /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
@@ -648,12 +680,14 @@ impl World {
         for shards in std::mem::take(&mut self.bays.recuts) {
             self.rack.lock().power.recovering = true;
             self.recut(shards)?;
+            self.files.iter_mut().for_each(|files| drop(files.take_refused()));
         }
         for (without, cut) in std::mem::take(&mut self.bays.tries) {
             self.try_without(without, cut);
         }
         for _ in 0..MOUNTS_MAX {
             let result = self.try_mount(cut);
+            self.judge_openings()?;
             if self.rack.lock().power.is_off() {
                 // What it has hidden is not told by the next one.
                 self.ledger.forgive_all();
@@ -695,6 +729,7 @@ impl World {
         for drive in blank {
             let uuid = [u8::try_from(drive + 101).expect("few drives"); 16];
             rack.drives[drive] = new_drive(&self.plan, &latency, uuid, drive);
+            self.files.iter_mut().for_each(|files| files.make(drive, uuid));
             rack.power.disarm(drive);
             self.bays.blamed.insert(drive);
             self.bays.has_lost = true;
@@ -703,6 +738,7 @@ impl World {
         for (number, drive) in rack.drives.iter_mut().enumerate() {
             if !self.bays.away.contains(&number) {
                 drive.be_alive();
+                self.files.iter().for_each(|files| files.revive(number));
             }
         }
     }
@@ -716,6 +752,7 @@ impl World {
         self.ledger.forgive_all();
         self.bays.blamed.insert(without);
         drop(self.try_mount(Some(cut)));
+        self.files.iter_mut().for_each(|files| drop(files.take_refused()));
         self.bays.away = away;
         self.go_dark(self.plan.invalidate == Invalidate::Media);
     }
@@ -732,6 +769,21 @@ impl World {
         let result = self.mount_shards();
         self.rack.lock().power.recovering = false;
         result
+    }
+
+    /// Drives that could not be opened for a mount are missing; only what failed excuses that.
+    fn judge_openings(&mut self) -> Result<(), Failure> {
+        let refused = self.files.as_mut().map(Files::take_refused).unwrap_or_default();
+        if self.rack.lock().power.is_off() {
+            return Ok(());
+        }
+        for (place, error) in refused {
+            if !self.bays.blamed.contains(&place) {
+                return Err(Failure::new(format!("drive {place} is not opened: {error}")));
+            }
+            self.bays.away.insert(place);
+        }
+        Ok(())
     }
 
     /// Mounts all shards, one after the other, in any order.
@@ -781,6 +833,8 @@ impl World {
             MountError::NoMajority { .. } if !is_all_there => {
                 self.bays.away.clear();
                 self.rack.lock().drives.iter_mut().for_each(Drive::be_alive);
+                let places = 0..self.places();
+                self.files.iter().for_each(|files| places.clone().for_each(|place| files.revive(place)));
                 Ok(true)
             }
             MountError::NoMajority { .. } if !self.bays.has_lost => {

@@ -3,6 +3,7 @@
 use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
+use base::units::BLOCK_BYTES;
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, Op, Status};
 use block::md::{Media, ReadFailed, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,6 +16,9 @@ const SLOWER: u64 = 20;
 
 /// Content of a sector.
 type Sector = [u8; SECTOR_BYTES];
+
+/// Bytes that disks share until one of them writes there.
+type Piece = [u8; BLOCK_BYTES];
 
 /// Command in flight.
 struct Flight {
@@ -30,7 +34,7 @@ struct Flight {
 pub struct Disk {
     geometry: Geometry,
     /// Content that survives a power failure.
-    stable: Vec<u8>,
+    stable: Vec<Arc<Piece>>,
     /// Writes since, by sector, oldest first, each with its number.
     cached: BTreeMap<u64, VecDeque<(u64, Sector)>>,
     writes: u64,
@@ -52,8 +56,10 @@ pub struct Disk {
     pub commands: u64,
 }
 
-fn offset(sector: u64) -> usize {
-    usize::try_from(sector).expect("simulated disks are small") * SECTOR_BYTES
+/// Piece of a sector, and where it begins there.
+fn place_of(sector: u64) -> (usize, usize) {
+    let byte = usize::try_from(sector).expect("simulated disks are small") * SECTOR_BYTES;
+    (byte / BLOCK_BYTES, byte % BLOCK_BYTES)
 }
 
 fn sector_of(frames: &[Frame], index: usize) -> Sector {
@@ -66,12 +72,16 @@ impl Disk {
     fn visible(&self, sector: u64) -> Sector {
         match self.cached.get(&sector).and_then(VecDeque::back) {
             Some((_, newest)) => *newest,
-            None => *self.stable[offset(sector)..].first_chunk().expect("a sector of the disk"),
+            None => {
+                let (piece, at) = place_of(sector);
+                *self.stable[piece][at..].first_chunk().expect("a sector of the disk")
+            }
         }
     }
 
     fn settle(&mut self, sector: u64, content: &Sector) {
-        self.stable[offset(sector)..][..SECTOR_BYTES].copy_from_slice(content);
+        let (piece, at) = place_of(sector);
+        Arc::make_mut(&mut self.stable[piece])[at..at + SECTOR_BYTES].copy_from_slice(content);
     }
 
     fn put(&mut self, sector: u64, content: Sector, is_durable: bool) {
@@ -225,10 +235,46 @@ impl DiskHandle {
     /// A disk with this content.
     pub fn new(content: Vec<u8>, is_volatile: bool, latency: u64, seed: u64) -> DiskHandle {
         let sectors = u64::try_from(content.len() / SECTOR_BYTES).expect("small");
+        let piece = |bytes: &[u8]| {
+            let mut piece = [0; BLOCK_BYTES];
+            piece[..bytes.len()].copy_from_slice(bytes);
+            Arc::new(piece)
+        };
+        let stable = content.chunks(BLOCK_BYTES).map(piece).collect();
+        DiskHandle::of(stable, sectors, is_volatile, (latency, seed))
+    }
+
+    /// A disk of so many blocks that are all full of the same byte.
+    pub fn full_of(byte: u8, blocks: u64, is_volatile: bool, (latency, seed): (u64, u64)) -> DiskHandle {
+        let count = usize::try_from(blocks).expect("simulated disks are small");
+        let shared = Arc::new([byte; BLOCK_BYTES]);
+        DiskHandle::of(vec![shared; count], blocks * FRAME_SECTORS, is_volatile, (latency, seed))
+    }
+
+    /// A disk that holds what this one returns now, keeps what it is given, and answers at once. What cannot be read here, cannot there.
+    pub fn copy(&self) -> DiskHandle {
+        let disk = self.lock();
+        let copy = DiskHandle::of(disk.stable.clone(), disk.geometry.sectors, false, (0, 0));
+        {
+            let mut copied = copy.lock();
+            for (sector, versions) in &disk.cached {
+                versions.back().into_iter().for_each(|(_, newest)| copied.settle(*sector, newest));
+            }
+            copied.bad.clone_from(&disk.bad);
+        }
+        copy
+    }
+
+    fn of(
+        stable: Vec<Arc<Piece>>,
+        sectors: u64,
+        is_volatile: bool,
+        (latency, seed): (u64, u64),
+    ) -> DiskHandle {
         let geometry = Geometry { sectors, atomic_sectors: 1, volatile_cache: is_volatile };
         let disk = Disk {
             geometry,
-            stable: content,
+            stable,
             cached: BTreeMap::new(),
             writes: 0,
             bad: BTreeSet::new(),
@@ -337,7 +383,8 @@ impl DiskHandle {
     /// A bit of a sector flips, as it is and as it may be after a power failure.
     pub fn rot(&self, sector: u64) {
         let mut disk = self.lock();
-        disk.stable[offset(sector)] ^= 4;
+        let (piece, at) = place_of(sector);
+        Arc::make_mut(&mut disk.stable[piece])[at] ^= 4;
         let cached = disk.cached.get_mut(&sector).into_iter().flatten();
         cached.for_each(|(_, content)| content[0] ^= 4);
     }
@@ -372,9 +419,10 @@ impl BlockDevice for DiskHandle {
     fn submit(&mut self, now: Instant, command: Command) {
         let mut disk = self.lock();
         let latency = disk.latency;
-        let mut took = LEAST + disk.random.below(latency);
-        if disk.random.chance(1, 20) {
-            took *= SLOWER;
+        let mut took = 0;
+        if latency > 0 {
+            took = LEAST + disk.random.below(latency);
+            took *= if disk.random.chance(1, 20) { SLOWER } else { 1 };
         }
         let covers = disk.writes;
         disk.in_flight.push(Flight { due: now + Nanos(took), port: self.port, command, covers });
