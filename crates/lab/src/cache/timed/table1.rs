@@ -9,6 +9,7 @@ use anyhow::Result;
 use base::random::Random;
 use base::time::Instant;
 use base::units::BLOCK_BYTES_U64;
+use cache::Options;
 use cache::request::{Op, Outcome};
 
 pub(super) const OBJECTS: Objects = Objects { key_bytes: 32, value_bytes: 100_000 };
@@ -51,7 +52,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
         let (mut shares, mut rates, mut tails) = (Vec::new(), Vec::new(), Vec::new());
         for (gigabytes, _) in PAPER {
             let drives = drives(run, name, gigabytes);
-            let (measured, hits) = measure(&drives, run.seed)?;
+            let (measured, hits) = measure(&drives, zones_for_more(name), run.seed)?;
             let found = hits * precise_u64(measured.times[GETS].count());
             let read_mib_s = mib(found * precise(OBJECTS.value_bytes)) / measured.seconds;
             let beside = alone::writes_mib_s(&profile(name), read_mib_s, run.seed);
@@ -85,20 +86,30 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     Ok(Report { cell: Cell::Table1, seed: run.seed, scale, columns: COLUMNS, rows, bars })
 }
 
+/// Blocks of a zone at scale 1.
+fn zone_blocks_of(name: &str) -> u64 {
+    if profile(name).channel_groups() > 1 { ZONE_BLOCKS_OF_GROUPS } else { ZONE_BLOCKS }
+}
+
+/// Where zones are larger than a 200th there are fewer, and as many of them are open as of a whole drive.
+fn zones_for_more(name: &str) -> u32 {
+    let whole = u64::from(Options::default().zones_for_more);
+    u32::try_from(whole * ZONE_BLOCKS / zone_blocks_of(name)).expect("no more than of a whole drive")
+}
+
 fn drives(run: &Run, name: &str, gigabytes: u64) -> Drives {
     let blocks = run.scaled(gigabytes * BYTES_PER_GB, 1) / BLOCK_BYTES_U64;
     let profile = profile(name);
-    let whole = if profile.channel_groups() > 1 { ZONE_BLOCKS_OF_GROUPS } else { ZONE_BLOCKS };
     // A zone holds two objects, with its header and its directory.
-    let zone_blocks = run.scaled(whole, 64);
+    let zone_blocks = run.scaled(zone_blocks_of(name), 64);
     let zones = u32::try_from(blocks.div_ceil(zone_blocks)).expect("a u32 of zones");
     Drives::new(&profile, (1, zones, u32::try_from(zone_blocks).expect("few blocks")), run.seed)
 }
 
 /// The cache is filled, then asked; share of gets that found something.
-fn measure(drives: &Drives, seed: u64) -> Result<(Measured, f64)> {
+fn measure(drives: &Drives, zones_for_more: u32, seed: u64) -> Result<(Measured, f64)> {
     let keys = drives.bytes() / OBJECTS.bytes();
-    let mut rig = Rig::new(drives, OBJECTS.options())?;
+    let mut rig = Rig::new(drives, Options { zones_for_more, ..OBJECTS.options() })?;
     rig.fill(OBJECTS, 0..keys)?;
     let mut mix = Mix::new(seed, (1, 2), keys, keys * 2 / 3);
     let measured = rig.run(&mut mix, IN_FLIGHT)?;
