@@ -228,14 +228,15 @@ pub struct OwnShare {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn share(namespace: u8, flash_percent: u32) -> Share {
         Share { namespace: Namespace(namespace), flash_percent, ..Share::default() }
     }
 
-    fn geometry(zones: u32, active: u32) -> Geometry {
+    /// Of a drive with so many zones, of which so many may be active.
+    pub(crate) fn geometry(zones: u32, active: u32) -> Geometry {
         Geometry {
             zones,
             zone_size_blocks: 64,

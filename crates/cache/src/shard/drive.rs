@@ -410,20 +410,7 @@ pub(crate) fn journal_zones(zones: usize) -> usize {
 mod tests {
     use super::super::open::OpenZone;
     use super::*;
-
-    fn geometry(zones: u32, active: u32) -> Geometry {
-        Geometry {
-            zones,
-            zone_size_blocks: 64,
-            zone_capacity_blocks: 64,
-            open_zones_max: active,
-            active_zones_max: active,
-            append_blocks_max: 8,
-            transfer_blocks_max: 64,
-            volatile_cache: false,
-            areas: None,
-        }
-    }
+    use crate::share::tests::geometry;
 
     fn limits(zones: u32, active: u32, shares: usize) -> OpenLimits {
         OpenLimits::of(&geometry(zones, active), shares, 128)
