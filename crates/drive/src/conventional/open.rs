@@ -16,8 +16,7 @@ use base::slab::Slab;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use block::device::{BlockDevice, Completion, FRAME_SECTORS, Op, Status};
 use std::collections::{BTreeMap, BTreeSet};
-use zone::device::ZoneState;
-use zone::rules::{Zone, ZoneTable};
+use zone::rules::ZoneTable;
 
 /// Carries one command out, while nobody else has the device; `None` when there is no answer.
 pub type CarryOut<'a, D> = &'a mut dyn FnMut(&mut D, Op) -> Option<Completion>;
@@ -130,11 +129,7 @@ pub fn open<D: BlockDevice>(
     let newest = lives.newest;
     let geometry = found.label.layout.geometry(device.geometry().volatile_cache);
     let capacity = found.label.layout.capacity();
-    let zones = found.zones.iter().map(|zone| match zone {
-        FoundZone::Empty => Zone::new(ZoneState::Empty, 0),
-        FoundZone::Active { end, .. } if *end < capacity => Zone::new(ZoneState::Closed, *end),
-        FoundZone::Active { end, .. } | FoundZone::Full(end) => Zone::new(ZoneState::Full, *end),
-    });
+    let zones = found.zones.iter().map(|zone| zone.opened(capacity));
     let rules = ZoneTable::from_zones(geometry, zones.collect());
     let media = Media {
         journal: Journal::new(&found.label.layout, newest),

@@ -22,6 +22,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use zone::device::ZoneState;
+use zone::rules::Zone;
 
 /// Blocks of the journal that are read at a time.
 const READ_BLOCKS: u32 = 64;
@@ -128,6 +130,18 @@ pub enum FoundZone {
     },
     /// Full, written up to a block.
     Full(u32),
+}
+
+impl FoundZone {
+    /// The zone as it is behind an opening, where zones take so many blocks.
+    #[must_use]
+    pub fn opened(&self, capacity: u32) -> Zone {
+        match *self {
+            FoundZone::Empty => Zone::new(ZoneState::Empty, 0),
+            FoundZone::Active { end, .. } if end < capacity => Zone::new(ZoneState::Closed, end),
+            FoundZone::Active { end, .. } | FoundZone::Full(end) => Zone::new(ZoneState::Full, end),
+        }
+    }
 }
 
 /// What was found on a drive.

@@ -8,7 +8,7 @@
 
 use super::plan::Plan;
 use super::world::World;
-use crate::inplace::disk::DiskHandle;
+use crate::inplace::disk::{DiskHandle, wait_for_answer};
 use crate::power::Blow;
 use crate::rack::{Rack, SharedRack};
 use crate::step::Kind;
@@ -19,11 +19,11 @@ use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, O
 use block::md::Media;
 use drive::conventional::label::Label;
 use drive::conventional::layout::{Layout, sector_of};
-use drive::conventional::{FoundZone, OpenError, Options, Source, format, look, open};
+use drive::conventional::{OpenError, Options, Source, format, look, open};
 use drive::units::Trouble;
 use std::collections::BTreeMap;
 use std::fmt;
-use zone::device::{ZoneState, ZonedDevice};
+use zone::device::ZonedDevice;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::rules::Zone;
 
@@ -201,15 +201,7 @@ fn carry_out<D: BlockDevice>(
     is_silent: impl Fn(&D) -> bool,
 ) -> Option<Completion> {
     device.submit(*now, Command { token: Token(0), op });
-    let mut completions = Vec::new();
-    while completions.is_empty() {
-        if is_silent(device) {
-            return None;
-        }
-        *now = device.next_event()?.max(*now);
-        device.poll(*now, &mut completions);
-    }
-    completions.pop()
+    wait_for_answer(device, now, is_silent)
 }
 
 /// A file that is looked at, whoever has it open.
@@ -290,14 +282,7 @@ impl Files {
     /// Zones as an opening would find them; none when it would be refused.
     fn zones(&self, place: usize) -> Vec<Zone> {
         let Ok(found) = look(&mut Looked(&self.disks[place])) else { return Vec::new() };
-        let zone = |found: &FoundZone| match *found {
-            FoundZone::Empty => Zone::new(ZoneState::Empty, 0),
-            FoundZone::Active { end, .. } if end < self.layout.capacity() => {
-                Zone::new(ZoneState::Closed, end)
-            }
-            FoundZone::Active { end, .. } | FoundZone::Full(end) => Zone::new(ZoneState::Full, end),
-        };
-        found.zones.iter().map(zone).collect()
+        found.zones.iter().map(|zone| zone.opened(self.layout.capacity())).collect()
     }
 
     /// Any block of a file, of what its drive keeps beside the zones, too.

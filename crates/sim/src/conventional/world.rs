@@ -4,7 +4,7 @@ use super::act::Act;
 use super::model::{Before, Change, ZoneModel, fill, is_block};
 use super::plan::Plan;
 use super::tally::Tally;
-use crate::inplace::disk::DiskHandle;
+use crate::inplace::disk::{DiskHandle, wait_for_answer};
 use crate::tally::Failure;
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
@@ -71,12 +71,7 @@ fn carry_out(
         }
         *left -= 1;
     }
-    let mut completions = Vec::new();
-    while completions.is_empty() {
-        *now = disk.next_event()?.max(*now);
-        disk.poll(*now, &mut completions);
-    }
-    completions.pop()
+    wait_for_answer(disk, now, |_| false)
 }
 
 impl World {

@@ -56,6 +56,23 @@ pub struct Disk {
     pub commands: u64,
 }
 
+/// The answer to the one call that is under way; `None` when there will be none, or while nobody answers.
+pub fn wait_for_answer<D: BlockDevice>(
+    device: &mut D,
+    now: &mut Instant,
+    is_silent: impl Fn(&D) -> bool,
+) -> Option<Completion> {
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        if is_silent(device) {
+            return None;
+        }
+        *now = device.next_event()?.max(*now);
+        device.poll(*now, &mut completions);
+    }
+    completions.pop()
+}
+
 /// Piece of a sector, and where it begins there.
 fn place_of(sector: u64) -> (usize, usize) {
     let byte = usize::try_from(sector).expect("simulated disks are small") * SECTOR_BYTES;
