@@ -2,6 +2,7 @@
 
 use super::processor;
 use anyhow::{Context, Result, bail, ensure};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +41,21 @@ impl Process {
             );
             std::thread::sleep(LOOK_EVERY);
         }
+        Ok(process)
+    }
+
+    /// Starts it, and waits until its first line is this one.
+    ///
+    /// # Errors
+    /// When it does not start, or says something else.
+    pub fn until_it_says(command: &mut Command, line: &str) -> Result<Process> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = child.with_context(|| format!("{name} does not start"))?;
+        let mut process = Process { child, name };
+        let mut said = String::new();
+        BufReader::new(process.child.stdout.take().expect("it is piped")).read_line(&mut said)?;
+        ensure!(said.trim() == line, "{} says {said:?}", process.name);
         Ok(process)
     }
 

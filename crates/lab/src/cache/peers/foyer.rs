@@ -3,12 +3,11 @@
 
 use super::Bench;
 use crate::precise::precise_u64;
-use crate::wall::process::WorkDirectory;
+use crate::wall::process::{Process, WorkDirectory};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Objects of 100 bytes, which take a block of 4 KiB each. The first are overwritten, the next removed.
 const OBJECTS: u64 = 100_000;
@@ -44,17 +43,6 @@ struct Said {
     older: u64,
     removed: u64,
     wrong: u64,
-}
-
-/// Ended when dropped.
-struct Writer(Child);
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // It fails when the process has ended already.
-        let _ended = self.0.kill();
-        let _ended = self.0.wait();
-    }
 }
 
 /// Kills and opens it.
@@ -99,11 +87,7 @@ fn kill(program: &Path, log: &str, wait: &str) -> Result<Said> {
         command.stdin(Stdio::null());
         command
     };
-    let mut writer = Writer(command("write").stdout(Stdio::piped()).spawn()?);
-    let mut line = String::new();
-    BufReader::new(writer.0.stdout.take().context("its output")?).read_line(&mut line)?;
-    ensure!(line.trim() == "ready", "it says {line:?}");
-    drop(writer);
+    Process::until_it_says(&mut command("write"), "ready")?.kill_9()?;
     let output = command("read").stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "it ended with {}", output.status);
     serde_json::from_slice(&output.stdout).context("what it found")

@@ -33,6 +33,8 @@ const PLANS: [Plan; 2] = [
     },
 ];
 
+const SERVERS: [&str; 3] = ["zoneweave", "extstore", "redis"];
+
 /// What objects take of a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
@@ -58,7 +60,7 @@ pub struct Memory {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Memory>> {
     let mut all = Vec::new();
     for plan in &PLANS {
-        for server in ["zoneweave", "extstore", "redis"] {
+        for server in SERVERS {
             let memory = plan.measure(bench, server)?;
             bench.step("memory of an object");
             all.push(memory);
@@ -121,7 +123,7 @@ fn parse(status: &str) -> Option<u64> {
 }
 
 /// Measurements that are made.
-pub(super) const STEPS: usize = PLANS.len() * 3;
+pub(super) const STEPS: usize = PLANS.len() * SERVERS.len();
 
 #[cfg(test)]
 mod tests {
