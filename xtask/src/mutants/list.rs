@@ -182,6 +182,12 @@ pub fn by_file(mutants: &[Mutant]) -> BTreeMap<&str, Vec<&Edit>> {
     files
 }
 
+/// The edits that switch a mutant on: its own, and those of others that name it.
+pub fn edits_of<'a>(mutants: &'a [Mutant], name: &'a str) -> impl Iterator<Item = &'a Edit> {
+    let edits = mutants.iter().flat_map(|mutant| &mutant.edits);
+    edits.filter(move |edit| names_in(&edit.replace).any(|named| named == name))
+}
+
 /// The mutants that a text switches on.
 fn names_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(SWITCH)

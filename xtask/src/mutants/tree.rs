@@ -83,13 +83,13 @@ pub fn write(from: &Path, paths: &[String], to: &Path, mutants: &[Mutant]) -> Re
 fn fill(switch: &str, mutants: &[Mutant]) -> Result<String> {
     ensure!(switch.contains(LIST_EMPTY), "{SWITCH_FILE} lacks `{LIST_EMPTY}`");
     let mut list = String::from("pub const ALL: &[About] = &[\n");
-    for Mutant { name, breaks, kind, edits } in mutants {
+    for Mutant { name, breaks, kind, .. } in mutants {
         let source = match kind {
             Kind::Others => "others",
             Kind::Past => "past",
             Kind::Ours => "ours",
         };
-        let lies_in = |room: &str| edits.iter().any(|edit| edit.file.starts_with(room));
+        let lies_in = |room: &str| list::edits_of(mutants, name).any(|edit| edit.file.starts_with(room));
         let world = WORLDS.iter().find(|(room, _)| lies_in(room)).map_or("Log", |(_, world)| world);
         writeln!(
             list,
@@ -185,6 +185,16 @@ mod tests {
             written,
             "not written again"
         );
+    }
+
+    #[test]
+    fn a_bug_is_looked_for_in_the_world_of_the_edit_that_names_it() {
+        let mut of_the_cache = mutant();
+        of_the_cache.edits[0].file = "crates/cache/src/a.rs".to_owned();
+        of_the_cache.edits[0].replace += " && !mutant!(\"named-there\")";
+        let named = Mutant { name: "named-there".to_owned(), edits: Vec::new(), ..mutant() };
+        let filled = fill(LIST_EMPTY, &[named, of_the_cache]).unwrap();
+        assert_eq!(filled.matches("world: World::Cache").count(), 2, "{filled}");
     }
 
     #[test]

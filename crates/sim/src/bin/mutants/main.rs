@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use switch::{ALL, About, World, choose};
 
-const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise | --aim SCENARIO]";
+const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--world log|inplace|conventional|inband|cache] [--markdown | --json | --minimise | --aim SCENARIO]";
 /// Runs within which a seed must find a mutant.
 const RUNS: u64 = 5_000;
 /// Other fates of the same steps that are tried before a kind of step counts as needed.
@@ -43,6 +43,8 @@ struct Options {
     form: Form,
     /// Scenario whose plan gets another seed.
     aim: Option<String>,
+    /// World that looks for the mutants instead of their own: what the cache sees of a bug of conventional drives.
+    world: Option<World>,
 }
 
 /// Format in which the result is printed.
@@ -135,7 +137,7 @@ fn aimed(scenario: &str, options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let about = ALL.iter().find(|about| about.name == mutant).expect("its name was checked");
-    let found = match about.world {
+    let found = match options.world.unwrap_or(about.world) {
         World::Log => aim::aim(scenario, mutant, options.runs),
         World::InPlace => acted::aim::<sim::inplace::World>(scenario, mutant, options),
         World::Conventional => acted::aim::<sim::conventional::World>(scenario, mutant, options),
@@ -164,6 +166,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         scenarios: true,
         form: Form::Text,
         aim: None,
+        world: None,
     };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
@@ -179,10 +182,22 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--json" => options.form = Form::Json,
             "--minimise" => options.form = Form::Scenarios,
             "--aim" => options.aim = Some(value()?),
+            "--world" => options.world = Some(world(&value()?)?),
             _ => return Err(format!("`{argument}` is not understood")),
         }
     }
     Ok(options)
+}
+
+fn world(name: &str) -> Result<World, String> {
+    Ok(match name {
+        "log" => World::Log,
+        "inplace" => World::InPlace,
+        "conventional" => World::Conventional,
+        "inband" => World::Inband,
+        "cache" => World::Cache,
+        _ => return Err(format!("`{name}` is no world: log, inplace, conventional, inband, cache")),
+    })
 }
 
 /// Looks for one mutant, tells of it, and leaves none chosen.
@@ -190,7 +205,7 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
     choose(Some(about.name));
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
-    let Search { found, runs, needs } = match about.world {
+    let Search { found, runs, needs } = match options.world.unwrap_or(about.world) {
         World::Log => search(about, options),
         World::InPlace => acted::search::<sim::inplace::World>(about.name, options),
         World::Conventional => acted::search::<sim::conventional::World>(about.name, options),
