@@ -6,6 +6,7 @@ mod fig5;
 mod hits;
 mod peers;
 mod policies;
+mod served;
 mod tenants;
 mod timed;
 mod traced;
@@ -20,6 +21,7 @@ use hits::CacheHits;
 use lab::cache::timed::Cell;
 use peers::CachePeers;
 use policies::CachePolicies;
+use served::TimedOrServed;
 use std::process::ExitCode;
 use timed::Timed;
 
@@ -64,14 +66,14 @@ pub enum LabCache {
     /// Stores over and removals of objects on flash in virtual time, 1 and 64 in flight: latency, bytes and blocks of the journal
     ///
     /// Exit code 1 when a bar is missed: overwrites in 15 us alone, and in 30 us with 64 in flight, as medians.
-    Invalidate(Timed),
+    Invalidate(TimedOrServed),
     /// Stores by 1 to 256 connections in virtual time: pages that leave together, latency, how long objects are in memory alone
     Batch(Timed),
     /// Objects of 64 B to 1 MiB in virtual time: rates, bytes written by cause, memory an object, flash reads of hits and misses
     ///
     /// Exit code 1 when a bar is missed: bytes written 1.18 for 100 B and 1.01 for 100 KB, memory of 8 and 16 B an object, flash reads of
     /// 1.01 a hit of 100 B and .01 a miss.
-    Sizes(Timed),
+    Sizes(TimedOrServed),
     /// What goes to flash in virtual time: hit ratio over bytes written, of everything, of what comes twice, and of budgets
     Admission(Timed),
     /// One of 2, 4 and 8 drives is lost and replaced in virtual time: hit ratio over time, against the share of the others
@@ -113,9 +115,9 @@ pub fn run(command: &LabCache) -> Result<ExitCode> {
         LabCache::Fig5(options) => fig5::run(options),
         LabCache::Table1(options) => timed::run(Cell::Table1, options),
         LabCache::EvictionTail(options) => timed::run(Cell::EvictionTail, options),
-        LabCache::Invalidate(options) => timed::run(Cell::Invalidate, options),
+        LabCache::Invalidate(options) => served::run([Cell::Invalidate, Cell::InvalidateWall], options),
         LabCache::Batch(options) => timed::run(Cell::Batch, options),
-        LabCache::Sizes(options) => timed::run(Cell::Sizes, options),
+        LabCache::Sizes(options) => served::run([Cell::Sizes, Cell::SizesWall], options),
         LabCache::Admission(options) => timed::run(Cell::Admission, options),
         LabCache::Drives(options) => timed::run(Cell::Drives, options),
         LabCache::Recovery(options) => timed::run(Cell::Recovery, options),

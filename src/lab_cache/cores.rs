@@ -61,7 +61,7 @@ pub fn run(options: &CacheCores) -> Result<ExitCode> {
     });
     steps.end();
     let rows = rows?;
-    write_page(options.out.as_deref(), || measured::of_cores(&rows))?;
+    write_page(options.out.as_deref(), || [measured::of_cores(&rows)])?;
     let is_good = rows.iter().all(Row::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

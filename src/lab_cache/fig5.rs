@@ -57,7 +57,7 @@ pub fn run(options: &CacheFig5) -> Result<ExitCode> {
     });
     steps.end();
     let rows = rows?;
-    write_page(options.out.as_deref(), || measured::of_fig5(&rows))?;
+    write_page(options.out.as_deref(), || [measured::of_fig5(&rows)])?;
     let is_good = rows.iter().all(|row| row.cost.is_good());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -41,7 +41,7 @@ pub fn run(options: &CacheHits) -> Result<ExitCode> {
     });
     steps.end();
     let rows = rows?;
-    write_page(options.out.as_deref(), || measured::of_hits(&rows))?;
+    write_page(options.out.as_deref(), || [measured::of_hits(&rows)])?;
     let all_met = rows.iter().all(Row::is_good);
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

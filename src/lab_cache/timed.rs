@@ -52,14 +52,17 @@ impl Timed {
 
     /// Writes a report as a page, if one is asked for.
     pub fn write_page(&self, report: impl FnOnce() -> Report) -> Result<()> {
-        write_page(self.out.as_deref(), report)
+        write_page(self.out.as_deref(), || [report()])
     }
 }
 
-/// Writes a report as a page, if one is asked for.
-pub fn write_page(path: Option<&Path>, report: impl FnOnce() -> Report) -> Result<()> {
+/// Writes reports as a page, if one is asked for.
+pub fn write_page<R: IntoIterator<Item = Report>>(
+    path: Option<&Path>,
+    reports: impl FnOnce() -> R,
+) -> Result<()> {
     match path {
-        Some(path) => write(path, &Outcome::of(report())?.to_html()),
+        Some(path) => write(path, &Outcome::of(reports())?.to_html()),
         None => Ok(()),
     }
 }

@@ -207,3 +207,32 @@ fn more_cores_are_measured_by_the_time_of_the_busiest_thread() {
     let is_met = rows[2]["gain"].as_f64() >= rows[2]["gain_min"].as_f64();
     assert_eq!(ran.code(), Some(i32::from(!is_met)), "{ran}");
 }
+
+#[test]
+fn a_server_by_itself_is_asked_on_the_wall_clock() {
+    let wall = |arguments: &[&str]| {
+        let mut command = zoneweave();
+        run_for(SOON * 2, command.args(["lab", "cache"]).args(arguments))
+    };
+    let once = ["--wall", "--seconds", "1", "--rounds", "1", "--json", "--only"];
+    let ran = wall(&[&["sizes"], &once[..], &["100000 B"]].concat());
+    assert!(ran.succeeded(), "{ran}");
+    let sizes: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let values = &sizes["rows"][0]["values"];
+    let of_sizes = |name: &str| values[name].as_f64().unwrap_or_else(|| panic!("{name}: {ran}"));
+    assert!(of_sizes("hits") > 0.9 && of_sizes("from_flash") > 0.3, "most objects are on flash: {ran}");
+    assert!(of_sizes("written") > 1.0 && of_sizes("get_p50") <= of_sizes("get_p99"), "{ran}");
+    let ran = wall(&[&["invalidate"], &once[..], &["media, 64 in flight, 50 %"]].concat());
+    assert!(ran.succeeded(), "{ran}");
+    let changes: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&changes["cell"], changes["rows"].as_array().unwrap().len()), (&"invalidate-wall".into(), 1));
+    let values = &changes["rows"][0]["values"];
+    for name in ["over_p50", "remove_p50", "new_p50", "journal"] {
+        assert!(values[name].as_f64().is_some_and(|value| value > 0.0), "{name}: {ran}");
+    }
+    let none = wall(&["sizes", "--wall", "--only", "3 furlongs"]);
+    assert!(none.stderr.contains("no setting has \"3 furlongs\" in its name: 64 B; 100 B"), "{none}");
+    for refused in [&["sizes", "--wall", "--seeds", "2"][..], &["sizes", "--rounds", "2"]] {
+        assert_eq!(wall(refused).code(), Some(2));
+    }
+}

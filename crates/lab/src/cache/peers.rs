@@ -16,6 +16,7 @@ mod load;
 mod memory;
 mod protocol;
 mod restart;
+pub mod served;
 mod servers;
 
 use crate::paired::{Paired, Row as Cost};

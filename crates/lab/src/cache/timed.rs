@@ -90,10 +90,18 @@ pub enum Cell {
     Cores,
     /// Figure 5 of the ZonedStore paper.
     Fig5,
+    /// Memory of an object beside extstore and Redis.
+    Memory,
+    /// What foyer finds after kills.
+    Foyer,
+    /// Objects from small to large, by a server.
+    SizesWall,
+    /// Changes of what lies on flash, by a server.
+    InvalidateWall,
 }
 
 /// All cells, with their names and what they are about.
-const CELLS: [(Cell, &str, &str); 16] = [
+const CELLS: [(Cell, &str, &str); 20] = [
     (Cell::Table1, "table1", "Table I of the ZonedStore paper"),
     (Cell::EvictionTail, "eviction-tail", "Gets while zones are evicted"),
     (Cell::Invalidate, "invalidate", "Changes of what lies on flash"),
@@ -110,6 +118,10 @@ const CELLS: [(Cell, &str, &str); 16] = [
     (Cell::Peers, "peers", "Processor time beside extstore and Redis"),
     (Cell::Cores, "cores", "What more cores bring"),
     (Cell::Fig5, "fig5", "Figure 5 of the ZonedStore paper beside RocksDB"),
+    (Cell::Memory, "memory", "Memory of an object beside extstore and Redis"),
+    (Cell::Foyer, "foyer", "What foyer finds after kills"),
+    (Cell::SizesWall, "sizes-wall", "Objects from small to large, by a server"),
+    (Cell::InvalidateWall, "invalidate-wall", "Changes of what lies on flash, by a server"),
 ];
 
 impl fmt::Display for Cell {
@@ -156,7 +168,8 @@ impl Cell {
     /// True on the wall clock.
     #[must_use]
     pub fn is_measured(self) -> bool {
-        matches!(self, Cell::Hits | Cell::Peers | Cell::Cores | Cell::Fig5)
+        use Cell::{Cores, Fig5, Foyer, Hits, InvalidateWall, Memory, Peers, SizesWall};
+        matches!(self, Hits | Peers | Cores | Fig5 | Memory | Foyer | SizesWall | InvalidateWall)
     }
 
     /// Runs it.
@@ -177,7 +190,7 @@ impl Cell {
             Cell::Ttl => compared::ttl(run),
             Cell::Tenants => compared::tenants(run),
             Cell::Policies => choices::run(run),
-            Cell::Hits | Cell::Peers | Cell::Cores | Cell::Fig5 => bail!("{self} is not run in virtual time"),
+            _ => bail!("{self} is not run in virtual time"),
         }
     }
 }

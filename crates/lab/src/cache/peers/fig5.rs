@@ -5,7 +5,7 @@
 //! the same place.
 
 use super::db_bench::{DbBench, Ran};
-use super::load::{self, Answered, Keys, Load, Way};
+use super::load::{self, Answered, Keys, Kind, Load, Way};
 use super::protocol::Protocol;
 use super::servers::{Drives, Own, Served};
 use crate::paired::{Paired, Row as Cost, median};
@@ -137,7 +137,7 @@ impl Bench<'_> {
                 ran.processor_seconds * 1e6 / ran.operations
             } else {
                 let (us, answered) = self.measure_own(percent, seed, &mut sides[0])?;
-                hits = (hits.0 + answered.hits, hits.1 + answered.reads_us.len());
+                hits = (hits.0 + answered.hits, hits.1 + answered.count(Kind::Read));
                 us
             };
             self.done += 1;
@@ -173,13 +173,9 @@ impl Bench<'_> {
         side.bytes_written += written_since - written;
         side.bytes_put += stored_since - stored;
         side.rates.push(precise_u64(answered.requests) / f64::from(self.options.seconds));
-        for (to, from) in
-            [(&mut side.reads_us, &mut answered.reads_us), (&mut side.writes_us, &mut answered.others_us)]
-        {
-            from.sort_unstable();
-            for (figures, percentile) in to.iter_mut().zip([50, 99]) {
-                figures.extend(from.get(from.len() * percentile / 100).map(|&us| f64::from(us)));
-            }
+        for (to, kind) in [(&mut side.reads_us, Kind::Read), (&mut side.writes_us, Kind::Store)] {
+            let found = answered.percentiles_us(kind);
+            found.into_iter().for_each(|us| to.iter_mut().zip(us).for_each(|(figures, us)| figures.push(us)));
         }
         Ok((us / precise_u64(answered.requests), answered))
     }

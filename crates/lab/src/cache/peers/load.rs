@@ -1,6 +1,7 @@
 //! The load: one thread, several connections, so many requests under way on each; every value is verified.
 
 use super::protocol::{Protocol, Reply};
+use crate::precise::{precise, precise_u64};
 use anyhow::{Context, Result, ensure};
 use base::random::Random;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +20,9 @@ const KEY_BYTES: usize = 32;
 /// Values of this load begin with the number of their key and their version.
 const STAMP_BYTES: usize = 24;
 
+/// Steps between objects that are hidden one after the other; a prime.
+const STRIDE: u64 = 7_919;
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -29,6 +33,19 @@ pub(super) enum Way {
     Mix(u64),
 }
 
+/// What a request is, and what its time counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    /// A store of an object that may be new.
+    Store,
+    /// A store over an object that is there.
+    Over,
+    Remove,
+}
+
+const KINDS: usize = 4;
+
 /// Which keys requests name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keys {
@@ -36,6 +53,9 @@ pub(super) enum Keys {
     Each(u64, u64),
     /// Any of so many, for a time.
     Any(u64, Duration),
+    /// Changes for a time, or until each of `count` objects from `first` on was hidden once: so many of a hundred hide one of them, every
+    /// other by a removal; the rest store objects that were never there. The way does not matter.
+    Changes { first: u64, count: u64, percent: u64, time: Duration },
 }
 
 /// Requests of one kind.
@@ -56,13 +76,31 @@ pub(super) struct Load {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) requests: u64,
-    /// Of these, reads: microseconds of each.
-    pub(super) reads_us: Vec<u32>,
-    /// The others.
-    pub(super) others_us: Vec<u32>,
+    /// Microseconds of each, by its kind.
+    times_us: [Vec<u32>; KINDS],
     pub(super) hits: u64,
     /// Values of another version, or of another key.
     pub(super) wrong: u64,
+}
+
+impl Answered {
+    /// Requests of a kind.
+    pub(super) fn count(&self, kind: Kind) -> usize {
+        self.times_us[kind as usize].len()
+    }
+
+    /// Share of the reads that hit.
+    pub(super) fn hit_ratio(&self) -> f64 {
+        precise_u64(self.hits) / precise(self.count(Kind::Read).max(1))
+    }
+
+    /// Median and 99th percentile of a kind, in microseconds; none where there is no such request.
+    pub(super) fn percentiles_us(&mut self, kind: Kind) -> Option<[f64; 2]> {
+        let times = &mut self.times_us[kind as usize];
+        times.sort_unstable();
+        let last = times.len().checked_sub(1)?;
+        Some([50, 99].map(|percentile| f64::from(times[(times.len() * percentile / 100).min(last)])))
+    }
 }
 
 struct Connection {
@@ -77,7 +115,7 @@ struct Connection {
 /// A request under way.
 struct Asked {
     key: u64,
-    is_read: bool,
+    kind: Kind,
     since: Instant,
 }
 
@@ -95,31 +133,56 @@ fn stamp(key: u64, version: u32) -> [u8; STAMP_BYTES] {
     stamp
 }
 
-/// Numbers of keys, and when to end.
+/// Requests, and when to end.
 struct Source {
-    keys: Keys,
+    load: Load,
     random: Random,
     began: Instant,
+    /// Keys that were named one after the other.
+    named: u64,
+    /// Objects that changes have stored anew.
+    fresh: u64,
 }
 
 impl Source {
-    /// What a request of this kind does.
-    fn resolve(&mut self, way: Way) -> Way {
-        match way {
-            Way::Mix(percent) if self.random.below(100) < percent => Way::Get,
-            Way::Mix(_) => Way::Set,
-            way => way,
+    fn new(load: &Load, seed: u64) -> Source {
+        Source { load: *load, random: Random::from_seed(seed), began: Instant::now(), named: 0, fresh: 0 }
+    }
+
+    fn next(&mut self) -> Option<(Kind, u64)> {
+        match self.load.keys {
+            Keys::Each(first, end) => {
+                let key = first + self.named;
+                self.named += 1;
+                (key < end).then(|| (self.kind(), key))
+            }
+            Keys::Any(count, time) => {
+                let key = (self.began.elapsed() < time).then(|| self.random.below(count))?;
+                Some((self.kind(), key))
+            }
+            Keys::Changes { first, count, percent, time } => {
+                if self.began.elapsed() >= time || self.named == count {
+                    return None;
+                }
+                if self.random.below(100) >= percent {
+                    self.fresh += 1;
+                    return Some((Kind::Store, first + count + self.fresh));
+                }
+                self.named += 1;
+                let kind = if self.named.is_multiple_of(2) { Kind::Remove } else { Kind::Over };
+                // From one to the next it is far, and no two are the same.
+                Some((kind, first + self.named * STRIDE % count))
+            }
         }
     }
 
-    fn next(&mut self) -> Option<u64> {
-        match &mut self.keys {
-            Keys::Each(next, end) if *next < *end => {
-                *next += 1;
-                Some(*next - 1)
-            }
-            Keys::Each(..) => None,
-            Keys::Any(count, time) => (self.began.elapsed() < *time).then(|| self.random.below(*count)),
+    /// What the next request does.
+    fn kind(&mut self) -> Kind {
+        match self.load.way {
+            Way::Get => Kind::Read,
+            Way::Mix(percent) if self.random.below(100) < percent => Kind::Read,
+            Way::Set | Way::Mix(_) => Kind::Store,
+            Way::Delete => Kind::Remove,
         }
     }
 }
@@ -131,7 +194,7 @@ pub(super) fn apply(port: u16, load: &Load, seed: u64) -> Result<Answered> {
     for _ in 0..load.connections {
         connections.push(Connection::open(port)?);
     }
-    let mut source = Source { keys: load.keys, random: Random::from_seed(seed), began: Instant::now() };
+    let mut source = Source::new(load, seed);
     let mut random = Random::from_seed(1);
     let mut value = vec![0; load.value_bytes];
     random.fill(&mut value);
@@ -140,9 +203,9 @@ pub(super) fn apply(port: u16, load: &Load, seed: u64) -> Result<Answered> {
     loop {
         for connection in &mut connections {
             while connection.asked.len() < load.depth
-                && let Some(key) = source.next()
+                && let Some((kind, key)) = source.next()
             {
-                connection.ask(load, source.resolve(load.way), key, &mut value);
+                connection.ask(load, kind, key, &mut value);
             }
             connection.send()?;
         }
@@ -178,18 +241,17 @@ impl Connection {
         Ok(Connection { stream, output: Vec::new(), sent: 0, input: Vec::new(), asked: VecDeque::new() })
     }
 
-    fn ask(&mut self, load: &Load, way: Way, number: u64, value: &mut [u8]) {
+    fn ask(&mut self, load: &Load, kind: Kind, number: u64, value: &mut [u8]) {
         let (protocol, name) = (load.protocol, key(number));
-        match way {
-            Way::Get => protocol.put_get(&mut self.output, &name),
-            Way::Set => {
+        match kind {
+            Kind::Read => protocol.put_get(&mut self.output, &name),
+            Kind::Store | Kind::Over => {
                 value[..STAMP_BYTES].copy_from_slice(&stamp(number, load.version));
                 protocol.put_set(&mut self.output, &name, value);
             }
-            Way::Delete => protocol.put_delete(&mut self.output, &name),
-            Way::Mix(_) => unreachable!("it was resolved"),
+            Kind::Remove => protocol.put_delete(&mut self.output, &name),
         }
-        self.asked.push_back(Asked { key: number, is_read: way == Way::Get, since: Instant::now() });
+        self.asked.push_back(Asked { key: number, kind, since: Instant::now() });
     }
 
     fn send(&mut self) -> Result<()> {
@@ -219,11 +281,12 @@ impl Connection {
     fn take_answers(&mut self, load: &Load, answered: &mut Answered) -> Result<()> {
         let mut at = 0;
         while let Some((reply, bytes)) = load.protocol.reply(&self.input[at..])? {
-            let Asked { key, is_read, since } =
+            let Asked { key, kind, since } =
                 self.asked.pop_front().context("an answer without a question")?;
+            let is_read = kind == Kind::Read;
             answered.requests += 1;
-            let times = if is_read { &mut answered.reads_us } else { &mut answered.others_us };
-            times.push(u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX));
+            let us = u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX);
+            answered.times_us[kind as usize].push(us);
             match reply {
                 Reply::Value(value) => {
                     answered.hits += 1;
@@ -262,4 +325,51 @@ pub(super) fn is_ready(port: u16, protocol: Protocol) -> bool {
         }
     };
     ask().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn changes(percent: u64, count: u64) -> Source {
+        let time = Duration::from_secs(3_600);
+        let keys = Keys::Changes { first: 1_000, count, percent, time };
+        let load = Load {
+            protocol: Protocol::Resp,
+            way: Way::Set,
+            keys,
+            value_bytes: STAMP_BYTES,
+            version: 0,
+            connections: 1,
+            depth: 1,
+        };
+        Source::new(&load, 1)
+    }
+
+    #[test]
+    fn changes_hide_each_object_once_and_store_new_ones_beside_them() {
+        let mut source = changes(50, 200);
+        let all: Vec<(Kind, u64)> = std::iter::from_fn(|| source.next()).collect();
+        let of = |kind| all.iter().filter(move |(own, _)| *own == kind).map(|(_, key)| *key);
+        assert_eq!((of(Kind::Over).count(), of(Kind::Remove).count()), (100, 100));
+        let hidden: BTreeSet<u64> = of(Kind::Over).chain(of(Kind::Remove)).collect();
+        assert_eq!(hidden, (1_000..1_200).collect());
+        let fresh: BTreeSet<u64> = of(Kind::Store).collect();
+        assert_eq!(fresh.len(), of(Kind::Store).count(), "each is new");
+        assert!(
+            fresh.iter().all(|key| *key >= 1_200) && (120..320).contains(&fresh.len()),
+            "{}",
+            fresh.len()
+        );
+    }
+
+    #[test]
+    fn percentiles_are_of_one_kind() {
+        let mut answered = Answered::default();
+        assert_eq!(answered.percentiles_us(Kind::Read), None);
+        answered.times_us[Kind::Read as usize] = (1..=200).rev().collect();
+        assert_eq!(answered.percentiles_us(Kind::Read), Some([101.0, 199.0]));
+        assert_eq!((answered.count(Kind::Read), answered.count(Kind::Over)), (200, 0));
+    }
 }

@@ -1,11 +1,10 @@
 //! Killed and started anew: how long until contents are served, and what is found of them.
 
 use super::Bench;
-use super::load::{Answered, Keys, Load, Way, apply};
+use super::load::{Keys, Load, Way, apply};
 use super::protocol::Protocol;
 use super::servers::{Drives, Own, Peer, Served, directories};
 use crate::paired::Paired;
-use crate::precise::{precise, precise_u64};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::path::Path;
@@ -127,10 +126,4 @@ fn one(start: impl Fn() -> Result<Served>, found: &mut Found) -> Result<f64> {
     found.older += older.wrong;
     found.removed += removed.hits;
     Ok(seconds)
-}
-
-impl Answered {
-    pub(super) fn hit_ratio(&self) -> f64 {
-        precise_u64(self.hits) / precise(self.reads_us.len().max(1))
-    }
 }

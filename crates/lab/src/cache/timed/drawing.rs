@@ -106,6 +106,10 @@ fn of_cell(cell: Cell) -> &'static [Drawing] {
         Cell::Peers => PEERS,
         Cell::Cores => CORES,
         Cell::Fig5 => FIG5,
+        Cell::Memory => MEMORY,
+        Cell::Foyer => FOYER,
+        Cell::SizesWall => SIZES_WALL,
+        Cell::InvalidateWall => INVALIDATE_WALL,
     }
 }
 
@@ -365,3 +369,77 @@ const FIG5: &[Drawing] = &[Drawing {
     only: "",
     columns: &["ours", "rocksdb"],
 }];
+
+const MEMORY: &[Drawing] = &[Drawing {
+    id: "memory",
+    title: "Memory of an object",
+    caption: "What storing them adds to the resident memory of a server; drives and files left out.",
+    x_title: "Server",
+    y_title: "Memory (B/object)",
+    along: Along::Last,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["added"],
+}];
+
+const FOYER: &[Drawing] = &[Drawing {
+    id: "foyer",
+    title: "What foyer finds after kills",
+    caption: "Share of the objects that were neither overwritten nor removed.",
+    x_title: "Setting",
+    y_title: "Share",
+    along: Along::Whole,
+    shape: Shape::Bars,
+    only: "",
+    columns: &["found"],
+}];
+
+const SIZES_WALL: &[Drawing] = &[
+    Drawing {
+        id: "sizes-wall-rate",
+        title: "Requests of a server by size of objects",
+        caption: "16 connections with one request under way on each; medians.",
+        x_title: "Value",
+        y_title: "Requests (1/s)",
+        along: Along::Whole,
+        shape: Shape::Lines,
+        only: "",
+        columns: &["gets", "stores"],
+    },
+    Drawing {
+        id: "sizes-wall-processor",
+        title: "Processor time of a request by size of objects",
+        caption: "All threads of the server, emulated drives included; medians.",
+        x_title: "Value",
+        y_title: "Processor time (us)",
+        along: Along::Whole,
+        shape: Shape::Lines,
+        only: "",
+        columns: &["get_processor", "store_processor"],
+    },
+];
+
+const INVALIDATE_WALL: &[Drawing] = &[
+    Drawing {
+        id: "invalidate-wall-over",
+        title: "Stores over objects on flash, by a server",
+        caption: "Median latency; 1 and 64 connections with one request under way on each.",
+        x_title: "Changes that hide an object",
+        y_title: "P50 (us)",
+        along: Along::Last,
+        shape: Shape::Lines,
+        only: "",
+        columns: &["over_p50"],
+    },
+    Drawing {
+        id: "invalidate-wall-processor",
+        title: "Processor time of a change",
+        caption: "All threads of the server, emulated drives included; medians.",
+        x_title: "Changes that hide an object",
+        y_title: "Processor time (us)",
+        along: Along::Last,
+        shape: Shape::Lines,
+        only: "",
+        columns: &["processor"],
+    },
+];

@@ -2,14 +2,27 @@
 
 use super::Cell;
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use crate::cache::peers::{PeersReport, cores, fig5, hits};
+use crate::cache::peers::{Foyer, Memory, PeersReport, cores, fig5, hits};
 use crate::paired::Row as Cost;
-use crate::precise::precise;
+use crate::precise::{precise, precise_u64};
 
 const OF_HITS: &[Column] =
     &[column("hits", "", 4), column("other", "", 4), column("ahead", "", 4), column("of_bytes", "", 3)];
 const OF_PEERS: &[Column] =
     &[column("ours", "us", 2), column("other", "us", 2), column("ratio", "", 2), column("hits", "", 3)];
+const OF_MEMORY: &[Column] = &[
+    column("objects", "", 0),
+    column("added", "B/object", 1),
+    column("resident", "B/object", 1),
+    column("index", "B/object", 2),
+];
+const OF_FOYER: &[Column] = &[
+    column("found", "", 4),
+    column("older", "", 0),
+    column("removed", "", 0),
+    column("wrong", "", 0),
+    column("start", "s", 3),
+];
 const OF_CORES: &[Column] = &[
     column("all_threads", "us", 2),
     column("busiest_thread", "us", 2),
@@ -45,9 +58,37 @@ pub fn of_hits(rows: &[hits::Row]) -> Report {
     report(Cell::Hits, OF_HITS, rows.iter().map(line).collect(), rows.iter().flat_map(bars).collect())
 }
 
-/// Processor time beside extstore and Redis.
+/// Processor time beside extstore and Redis, memory, and what foyer finds, where it was asked.
 #[must_use]
-pub fn of_peers(found: &PeersReport) -> Report {
+pub fn of_peers(found: &PeersReport) -> Vec<Report> {
+    let mut reports = vec![of_costs(found), of_memory(&found.memory)];
+    reports.extend((!found.foyer.is_empty()).then(|| of_foyer(&found.foyer)));
+    reports
+}
+
+fn of_memory(found: &[Memory]) -> Report {
+    let line = |memory: &Memory| Row {
+        setting: format!("{} B, {}", memory.value_bytes, memory.server),
+        values: vec![
+            Some(precise_u64(memory.objects)),
+            Some(memory.added_an_object),
+            Some(memory.resident_an_object),
+            memory.index_an_object,
+        ],
+    };
+    report(Cell::Memory, OF_MEMORY, found.iter().map(line).collect(), Vec::new())
+}
+
+fn of_foyer(found: &[Foyer]) -> Report {
+    let line = |foyer: &Foyer| {
+        let [older, removed, wrong] = [foyer.older, foyer.removed, foyer.wrong].map(precise_u64);
+        let values = [foyer.share, older, removed, wrong, foyer.seconds].map(Some).to_vec();
+        Row { setting: format!("{}, {} times", foyer.setting, foyer.kills), values }
+    };
+    report(Cell::Foyer, OF_FOYER, found.iter().map(line).collect(), Vec::new())
+}
+
+fn of_costs(found: &PeersReport) -> Report {
     let line = |row: &crate::cache::peers::Row| Row {
         values: [&cost(&row.cost)[..], &[Some(row.hit_ratios[0])]].concat(),
         setting: row.cost.name.to_owned(),
@@ -123,7 +164,7 @@ mod tests {
         };
         let report = of_hits(&[row(0.03, None), row(0.0, Some((0.3, 0.2)))]);
         assert_eq!(report.bars.iter().map(Bar::is_met).collect::<Vec<bool>>(), [true, true, false]);
-        let page = Outcome::of(report).unwrap().to_html();
+        let page = Outcome::of([report]).unwrap().to_html();
         assert!(page.contains("id=\"plot-hits\"") && page.contains("wall clock"), "{page}");
         assert!(!page.contains("in virtual time"), "{page}");
     }

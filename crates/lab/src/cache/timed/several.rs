@@ -56,12 +56,13 @@ pub fn run(
 }
 
 impl Outcome {
-    /// Of one report.
+    /// Of reports of different cells.
     ///
     /// # Errors
     /// None today: a report agrees with itself.
-    pub fn of(report: Report) -> Result<Outcome> {
-        Ok(Outcome { scale: 1.0, summaries: vec![Summary::of(&[report])?], left_out: Vec::new() })
+    pub fn of(reports: impl IntoIterator<Item = Report>) -> Result<Outcome> {
+        let summaries = reports.into_iter().map(|report| Summary::of(&[report])).collect::<Result<_>>()?;
+        Ok(Outcome { scale: 1.0, summaries, left_out: Vec::new() })
     }
 
     /// True when every bar is reached.
