@@ -10,6 +10,9 @@ pub const LINE_BYTES_MAX: usize = 2048;
 /// Longest line of a retrieval.
 pub const RETRIEVAL_BYTES_MAX: usize = (1 << 20) - 1;
 
+/// How requests of the binary protocol begin, which no line does. It has no ends of lines, so its clients would wait for ever.
+const BINARY_MAGIC: u8 = 0x80;
+
 /// What the bytes at the front are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read<'a> {
@@ -21,7 +24,7 @@ pub enum Read<'a> {
     Request(usize, Request),
     /// A request in so many bytes, with its value; `None` when that does not end where it should.
     Block(usize, Store, Option<&'a [u8]>),
-    /// A line that is too long: the connection ends.
+    /// A line that is too long, or a request of the binary protocol: the connection ends.
     Endless,
 }
 
@@ -64,6 +67,9 @@ impl Reader {
     }
 
     fn line<'a>(&mut self, input: &'a [u8]) -> Read<'a> {
+        if input.first() == Some(&BINARY_MAGIC) {
+            return Read::Endless;
+        }
         let is_retrieval =
             [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|name| input.starts_with(name));
         let bytes_max = if is_retrieval { RETRIEVAL_BYTES_MAX } else { LINE_BYTES_MAX };

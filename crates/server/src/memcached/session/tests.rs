@@ -215,6 +215,8 @@ fn what_is_no_command_ends_or_is_an_error() {
     for stream in ["GET / HTTP/1.0\r\nmn\r\n", "quit\r\nmn\r\n", "\u{1}\0\0\0"] {
         assert_eq!(Talk::new(1).ask(stream), "", "{stream}");
     }
+    // A client of the binary protocol waits for no end of a line.
+    assert_eq!(Talk::new(1).say(b"mn\r\n\x80\x0b\0\0", || 1), "MN\r\n");
     let long = "x".repeat(3000);
     assert_eq!(Talk::new(1).ask(&long), "");
     let many = format!("get {}\r\n", "key ".repeat(5000));
