@@ -106,7 +106,7 @@ impl Words {
                     "NOT_FOUND" => "NF",
                     _ => "NS",
                 };
-                Said::code(meta, code, object)
+                Said::of_store(meta, code, object)
             }
         }
     }
@@ -228,7 +228,7 @@ pub(super) fn meta_get(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
             Next::Say(Said::meta(&meta, object, wall).with_marks(marks, false))
         }
         Ok(None) if meta.is_quiet => Next::Say(Said::nothing()),
-        Ok(None) => Next::Say(Said::code(&meta, "EN", None)),
+        Ok(None) => Next::Say(Said::code(&meta, "EN")),
         Err(said) => Next::Say(said),
     });
     (Op::Get { key }, form, bytes)
@@ -246,7 +246,7 @@ fn meta_get_changing(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
                 return (Change::Store(Object { marks: marks.won(), ..object }), said);
             }
             (None, None) if meta.is_quiet => return (Change::Keep, Said::nothing()),
-            (None, None) => return (Change::Keep, Said::code(&meta, "EN", None)),
+            (None, None) => return (Change::Keep, Said::code(&meta, "EN")),
         };
         let expires = meta.expiry.map_or(before.expires, |expiry| end(expiry, wall));
         let due = meta.recache.and_then(|seconds| end(seconds, wall));
@@ -266,11 +266,11 @@ fn meta_get_changing(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
 /// md. `number` is that of the marking, if it comes to one.
 pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
     update(key, 0, move |before, wall| {
-        let Some(before) = before else { return (Change::Keep, Said::code(&meta, "NF", None)) };
+        let Some(before) = before else { return (Change::Keep, Said::code(&meta, "NF")) };
         if meta.cas.is_some_and(|cas| cas != before.token()) {
-            return (Change::Keep, Said::code(&meta, "EX", None));
+            return (Change::Keep, Said::code(&meta, "EX"));
         }
-        let said = if meta.is_quiet { Said::nothing() } else { Said::code(&meta, "HD", None) };
+        let said = if meta.is_quiet { Said::nothing() } else { Said::code(&meta, "HD") };
         if !meta.invalidates {
             return (Change::Remove, said);
         }
@@ -283,16 +283,16 @@ pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>, number: u32) -> Asked {
 pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
     update(key, 0, move |before, wall| {
         let object = match (before, meta.makes) {
-            (None, None) => return (Change::Keep, Said::code(&meta, "NF", None)),
+            (None, None) => return (Change::Keep, Said::code(&meta, "NF")),
             (None, Some(expiry)) => {
                 let value = meta.initial.to_string().into_bytes().into();
                 Object { value, flags: 0, marks: Marks::default(), expires: end(expiry, wall) }
             }
             (Some(before), _) if meta.cas.is_some_and(|cas| cas != before.token()) => {
-                return (Change::Keep, Said::code(&meta, "EX", None));
+                return (Change::Keep, Said::code(&meta, "EX"));
             }
             (Some(before), _) => {
-                let is_less = matches!(meta.mode, Some(b'D' | b'd' | b'-'));
+                let is_less = matches!(meta.mode, Some(b'D' | b'-'));
                 let Some((_, object)) = sum(before, meta.delta.unwrap_or(1), is_less) else {
                     return (Change::Keep, Said::line(NON_NUMERIC));
                 };
@@ -300,8 +300,13 @@ pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
                 Object { expires, ..object }
             }
         };
-        let is_silent = meta.is_quiet && before.is_some();
-        let said = if is_silent { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
+        let said = match before {
+            Some(_) if meta.is_quiet => Said::nothing(),
+            Some(before) if meta.tells_old_end => {
+                Said::meta(&meta, Object { expires: before.expires, ..object.clone() }, wall)
+            }
+            _ => Said::meta(&meta, object.clone(), wall),
+        };
         (Change::Store(object), said)
     })
 }

@@ -34,7 +34,7 @@ pub enum Mode {
 /// Flags of a meta command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// What is to be told, in order: letters, with what follows them.
+    /// What is to be told, in order: letters, with what follows them; those that the command knows.
     pub tells: Vec<Vec<u8>>,
     /// The key as it was said, and whether that was base64.
     pub key: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct Meta {
     pub tells_value: bool,
     /// T: seconds.
     pub expiry: Option<i32>,
-    /// N: seconds of an object that is made.
+    /// Seconds of an object that is made: N, or a T behind it.
     pub makes: Option<i32>,
     /// R: seconds below which it is to be made anew.
     pub recache: Option<i32>,
@@ -322,7 +322,13 @@ fn meta(line: &Line<'_>) -> Request {
     let flags = &line.words[if is_store { 3 } else { 2 }..];
     let fail =
         |text: &'static str| if is_store { Request::Swallow(text, bytes + 2) } else { Request::Say(text) };
-    let meta = match Meta::read(said, flags) {
+    let tellable: &[u8] = match line.at(0) {
+        b"mg" => b"stcfkOhl",
+        b"ma" => b"tckO",
+        b"ms" => b"ckO",
+        _ => b"kO",
+    };
+    let meta = match Meta::read(said, flags, tellable) {
         Ok(meta) => Box::new(meta),
         // Of these two commands, memcached does not say what was wrong.
         Err(_) if matches!(line.at(0), b"md" | b"ma") => {
@@ -336,18 +342,18 @@ fn meta(line: &Line<'_>) -> Request {
     match line.at(0) {
         b"mg" => Request::MetaGet(key, meta),
         b"md" => Request::MetaDelete(key, meta),
-        b"ma" if !matches!(meta.mode, None | Some(b'I' | b'i' | b'+' | b'D' | b'd' | b'-')) => {
+        b"ma" if !matches!(meta.mode, None | Some(b'I' | b'+' | b'D' | b'-')) => {
             fail("CLIENT_ERROR invalid mode for ma M token")
         }
         b"ma" => Request::MetaAdd(key, meta),
         b"me" => Request::MetaDebug(key, meta),
         _ => {
             let mode = match meta.mode {
-                None | Some(b'S' | b's') => Mode::Set,
-                Some(b'E' | b'e') => Mode::Add,
-                Some(b'A' | b'a') => Mode::Append,
-                Some(b'P' | b'p') => Mode::Prepend,
-                Some(b'R' | b'r') => Mode::Replace,
+                None | Some(b'S') => Mode::Set,
+                Some(b'E') => Mode::Add,
+                Some(b'A') => Mode::Append,
+                Some(b'P') => Mode::Prepend,
+                Some(b'R') => Mode::Replace,
                 Some(_) => return fail("CLIENT_ERROR invalid mode for ms M token"),
             };
             let (flags, expiry, cas) = (meta.flags, meta.expiry.unwrap_or(0), meta.cas);
@@ -363,7 +369,8 @@ impl Meta {
         if self.is_binary { decode(&self.key) } else { Some(self.key.clone()) }
     }
 
-    fn read(key: &[u8], words: &[&[u8]]) -> Result<Meta, &'static str> {
+    /// Reads flags; told are those of `tellable`.
+    fn read(key: &[u8], words: &[&[u8]], tellable: &[u8]) -> Result<Meta, &'static str> {
         let mut meta = Meta { key: key.to_vec(), ..Meta::default() };
         let mut seen = [false; 128];
         for word in words {
@@ -374,7 +381,7 @@ impl Meta {
                 Some(seen) => *seen = true,
             }
             meta.take(letter, token)?;
-            if matches!(letter, b's' | b't' | b'c' | b'f' | b'k' | b'O' | b'h' | b'l') {
+            if tellable.contains(&letter) {
                 meta.tells.push(word.to_vec());
             }
         }
@@ -387,7 +394,10 @@ impl Meta {
             b'b' => self.is_binary = true,
             b'q' => self.is_quiet = true,
             b'v' => self.tells_value = true,
-            b'T' => self.expiry = Some(seconds()?),
+            b'T' => {
+                self.expiry = Some(seconds()?);
+                self.makes = self.makes.and(self.expiry);
+            }
             b'N' => self.makes = Some(seconds()?),
             b'R' => self.recache = Some(seconds()?),
             b'I' => self.invalidates = true,

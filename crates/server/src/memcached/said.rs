@@ -48,7 +48,7 @@ impl Said {
             true => format!("VA {}", object.value.len()).into_bytes(),
             false => b"HD".to_vec(),
         };
-        meta.tell(&mut head, Some((&object, wall)));
+        meta.tell(&mut head, Some((&object, wall)), None);
         head.extend_from_slice(b"\r\n");
         Said { head, value: meta.tells_value.then_some(object.value) }
     }
@@ -65,9 +65,16 @@ impl Said {
     }
 
     /// A code of a meta command, with what it was told to say back.
-    pub fn code(meta: &Meta, code: &str, object: Option<(&Object, WallMillis)>) -> Said {
+    pub fn code(meta: &Meta, code: &str) -> Said {
         let mut head = code.as_bytes().to_vec();
-        meta.tell(&mut head, object);
+        meta.tell(&mut head, None, None);
+        Said::line(head)
+    }
+
+    /// The same of a store: the token of an object that was not stored is none.
+    pub fn of_store(meta: &Meta, code: &str, object: Option<(&Object, WallMillis)>) -> Said {
+        let mut head = code.as_bytes().to_vec();
+        meta.tell(&mut head, object, Some(0));
         Said::line(head)
     }
 
@@ -95,10 +102,15 @@ impl Said {
 }
 
 impl Meta {
-    /// Writes what was asked for, in order.
-    fn tell(&self, head: &mut Vec<u8>, object: Option<(&Object, WallMillis)>) {
+    /// Writes what was asked for, in order; `token` where there is no object.
+    fn tell(&self, head: &mut Vec<u8>, object: Option<(&Object, WallMillis)>, token: Option<u64>) {
+        let token = object.map(|(object, _)| object.token()).or(token);
         for word in &self.tells {
             let text = match (word[0], object) {
+                (b'c', _) => match token {
+                    Some(token) => format!("c{token}").into_bytes(),
+                    None => continue,
+                },
                 (b'O', _) => word.clone(),
                 (b'k', _) => {
                     let binary: &[u8] = if self.is_binary { b" b" } else { b"" };
@@ -106,8 +118,6 @@ impl Meta {
                 }
                 (b's', Some((object, _))) => format!("s{}", object.value.len()).into_bytes(),
                 (b't', Some((object, wall))) => format!("t{}", left(object.expires, wall)).into_bytes(),
-                (b'c', Some((object, _))) => format!("c{}", object.token()).into_bytes(),
-                (b'c', None) => b"c0".to_vec(),
                 (b'h', Some(_)) => format!("h{}", u8::from(self.used.was_read)).into_bytes(),
                 (b'l', Some(_)) => format!("l{}", self.used.idle_seconds).into_bytes(),
                 (b'f', Some((object, _))) => format!("f{}", object.flags).into_bytes(),

@@ -277,6 +277,32 @@ fn what_is_stale_is_told_until_somebody_makes_it_anew() {
     assert_eq!(talk.ask("md k I\r\nappend k 0 0 1\r\nd\r\nmg k v\r\n"), "HD\r\nSTORED\r\nVA 2\r\ncd\r\n");
 }
 
+/// As memcached 1.6.18 answers.
+#[test]
+fn each_meta_command_tells_what_it_knows() {
+    let mut talk = Talk::new(8);
+    let dialogue = [
+        ("mg k t s f c k O5 v\r\n", "EN kk O5\r\n"),
+        ("md k c t k O5\r\n", "NF kk O5\r\n"),
+        ("ma k c t k O5\r\n", "NF kk O5\r\n"),
+        ("ms k 1 MR c t f s k O5\r\n5\r\n", "NS c0 kk O5\r\n"),
+        ("ms k 1 t f s k T40 F3\r\n5\r\n", "HD kk\r\n"),
+        ("ms k 1 c k C9\r\n5\r\n", "EX c0 kk\r\n"),
+        ("ma k C9 c k\r\n", "EX kk\r\n"),
+        ("ma k s f t k v\r\n", "VA 1 t40 kk\r\n6\r\n"),
+        ("ma k t T50\r\nma k T60 t\r\n", "HD t40\r\nHD t60\r\n"),
+        ("md k s t f c k\r\n", "HD kk\r\n"),
+        // Of two times that a new object is given the last one counts.
+        ("mg k T5 N30 t\r\nmd k\r\nmg k N30 T5 t\r\nmd k\r\n", "HD t30 W\r\nHD\r\nHD t5 W\r\nHD\r\n"),
+        ("ma k N30 T5 t\r\nmd k\r\nma k T5 N30 t\r\nma k T5 N30 t\r\n", "HD t5\r\nHD\r\nHD t30\r\nHD t5\r\n"),
+        ("ms k 1 Me\r\n5\r\nmn\r\n", "CLIENT_ERROR invalid mode for ms M token\r\nMN\r\n"),
+        ("ma k Md\r\n", "CLIENT_ERROR invalid mode for ma M token\r\n"),
+    ];
+    for (asked, said) in dialogue {
+        assert_eq!(talk.ask(asked), said, "{asked}");
+    }
+}
+
 /// As memcached 1.6.18 answers, whatever its documents say.
 #[test]
 fn quiet_commands_tell_what_is_not_there() {
