@@ -1,7 +1,8 @@
 //! A client's conversation: requests are begun in order, several are under way at a time, answers leave in order.
 //!
 //! As a session of RESP, one that has much under way, or answers that nobody reads, begins nothing more. `flush_all` is a
-//! fence: it begins when all before it are answered, and nothing begins before it is.
+//! fence: it begins when all before it are answered, and nothing begins before it is. `mg` looks first, and asks again where
+//! somebody has to be told to make the object anew: what changes the key waits until that is asked.
 
 use super::keys::Keys;
 use super::operations::{self as ask, Asked, Form, Next};
@@ -15,7 +16,8 @@ use crate::resp::session::Pause;
 use crate::resp::settings::Settings;
 use crate::resp::survey::Wanted;
 use crate::slab::Key;
-use cache::request::Namespace;
+use base::checksum::crc32c;
+use cache::request::{Namespace, Op};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -29,11 +31,17 @@ const ANSWERS_MAX: usize = 4096;
 enum Entry {
     Done(Said),
     Waiting(Form),
+    /// A look at a key, by the checksum of it, after which the same may be asked again.
+    Looking(Form, u32),
 }
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self, Entry::Done(_)) { "Done" } else { "Waiting" })
+        f.write_str(match self {
+            Entry::Done(_) => "Done",
+            Entry::Waiting(_) => "Waiting",
+            Entry::Looking(..) => "Looking",
+        })
     }
 }
 
@@ -43,6 +51,15 @@ struct Gets {
     keys: Keys,
     tells_cas: bool,
     expiry: Option<i32>,
+}
+
+/// A request that waits for looks.
+struct Held(Asked);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
 }
 
 /// See the module.
@@ -58,10 +75,14 @@ pub struct Session {
     flush: Option<(i32, bool)>,
     /// What `stats` asks, until it is known.
     statistics: Option<Vec<u8>>,
+    /// What changes a key at which somebody looks.
+    held: Option<Held>,
     entries: VecDeque<Entry>,
     /// Sequence of the first entry.
     first: u64,
     requests: usize,
+    /// Those of them that are looks.
+    looks: usize,
     answers_bytes: usize,
     output: Output,
     is_fenced: bool,
@@ -84,9 +105,11 @@ impl Session {
             gets: None,
             flush: None,
             statistics: None,
+            held: None,
             entries: VecDeque::new(),
             first: 0,
             requests: 0,
+            looks: 0,
             answers_bytes: 0,
             output: Output::default(),
             is_fenced: false,
@@ -106,11 +129,18 @@ impl Session {
         let mut consumed = 0;
         loop {
             self.write_answers();
-            if self.is_leaving && self.gets.is_none() && self.flush.is_none() && self.statistics.is_none() {
+            if self.is_leaving && self.has_begun_all() {
                 return (input.len(), Pause::Leaving);
             }
             if let Some(pause) = self.pause(key, front) {
                 return (consumed, pause);
+            }
+            if let Some(Held(asked)) = self.held.take() {
+                self.send(key, asked, front, cache);
+                if self.held.is_some() {
+                    return (consumed, Pause::Outcomes);
+                }
+                continue;
             }
             if let Some((delay, is_quiet)) = self.flush.take() {
                 self.send(key, ask::flush(delay, is_quiet, front.wall), front, cache);
@@ -161,7 +191,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, key: Key, request: Request, front: &mut Front, cache: &mut dyn Backend) {
+    fn begin(&mut self, client: Key, request: Request, front: &mut Front, cache: &mut dyn Backend) {
         let asked = match request {
             Request::Say(text) => return self.say(Said::line(text)),
             Request::Statistics(what) => return self.statistics = Some(what),
@@ -183,7 +213,13 @@ impl Session {
                 if !meta.is_no_use {
                     front.usage.read(self.namespace, &key, front.wall);
                 }
-                ask::meta_get(key, meta, number(front))
+                let sum = crc32c(&key);
+                let (op, form, bytes) = ask::meta_get(key, meta, number(front));
+                if matches!(op, Op::Get { .. }) {
+                    self.looks += 1;
+                    return self.submit(client, (op, bytes), Entry::Looking(form, sum), front, cache);
+                }
+                (op, form, bytes)
             }
             Request::MetaDelete(key, meta) => ask::meta_delete(key, meta, number(front)),
             Request::MetaAdd(key, meta) => ask::meta_add(key, meta),
@@ -195,7 +231,7 @@ impl Session {
                 unreachable!("the reader keeps these for their blocks")
             }
         };
-        self.send(key, asked, front, cache);
+        self.send(client, asked, front, cache);
     }
 
     /// Asks for the next key of a retrieval; false when there is none.
@@ -215,12 +251,45 @@ impl Session {
         true
     }
 
-    fn send(&mut self, key: Key, (op, form, bytes): Asked, front: &mut Front, cache: &mut dyn Backend) {
+    /// Asks, or does so later, when nobody looks at the key any more.
+    fn send(&mut self, client: Key, asked: Asked, front: &mut Front, cache: &mut dyn Backend) {
+        if self.waits_for_looks(&asked) {
+            self.held = Some(Held(asked));
+            return;
+        }
+        let (op, form, bytes) = asked;
+        self.submit(client, (op, bytes), Entry::Waiting(form), front, cache);
+    }
+
+    fn submit(
+        &mut self,
+        client: Key,
+        asked: (Op, usize),
+        entry: Entry,
+        front: &mut Front,
+        cache: &mut dyn Backend,
+    ) {
         let sequence =
             self.first + u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
-        self.entries.push_back(Entry::Waiting(form));
+        self.entries.push_back(entry);
         self.requests += 1;
-        front.submit(cache, (key, sequence), self.namespace, (op, bytes));
+        front.submit(cache, (client, sequence), self.namespace, asked);
+    }
+
+    /// True for what may change a key at which an earlier request looks, and which it may ask for again. Another key of the same
+    /// checksum waits for nothing but time.
+    fn waits_for_looks(&self, (op, ..): &Asked) -> bool {
+        let (Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. }) = op else { return false };
+        let is_at = |entry: &Entry, sum| matches!(entry, Entry::Looking(_, at) if *at == sum);
+        self.looks > 0 && {
+            let sum = crc32c(key);
+            self.entries.iter().any(|entry| is_at(entry, sum))
+        }
+    }
+
+    /// True when all that was read was begun.
+    fn has_begun_all(&self) -> bool {
+        self.gets.is_none() && self.flush.is_none() && self.statistics.is_none() && self.held.is_none()
     }
 
     fn say(&mut self, said: Said) {
@@ -236,8 +305,13 @@ impl Session {
     pub fn on_outcome(&mut self, delivery: Delivery, front: &mut Front, cache: &mut dyn Backend) {
         let index = usize::try_from(delivery.sequence - self.first).expect("places in memory");
         let entry = &mut self.entries[index];
-        let Entry::Waiting(form) = std::mem::replace(entry, Entry::Done(Said::nothing())) else {
-            unreachable!("a request is answered once")
+        let form = match std::mem::replace(entry, Entry::Done(Said::nothing())) {
+            Entry::Waiting(form) => form,
+            Entry::Looking(form, _) => {
+                self.looks -= 1;
+                form
+            }
+            Entry::Done(_) => unreachable!("a request is answered once"),
         };
         let said = match form(delivery.outcome, front.wall) {
             Next::Say(said) => said,
@@ -301,7 +375,7 @@ impl Session {
     /// True when nothing is under way.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.entries.is_empty() && self.gets.is_none() && self.flush.is_none() && self.statistics.is_none()
+        self.entries.is_empty() && self.has_begun_all()
     }
 
     /// Bytes of what is arriving, as far as is known.
@@ -320,7 +394,8 @@ impl Session {
     pub fn bytes_held(&self) -> usize {
         let keys = self.gets.as_ref().map_or(0, |gets| gets.keys.bytes_held());
         let entries = self.entries.len() * size_of::<Entry>() + self.answers_bytes;
-        self.reader.bytes_held() + keys + entries + self.output.bytes_held()
+        let held = self.held.as_ref().map_or(0, |Held((_, _, bytes))| *bytes);
+        self.reader.bytes_held() + keys + held + entries + self.output.bytes_held()
     }
 }
 

@@ -191,7 +191,7 @@ fn answers_do_not_depend_on_pieces_or_on_the_order_of_outcomes() {
     let mut random = Random::from_seed(9);
     for round in 0..300 {
         let key = random.below(4);
-        stream += &match random.below(8) {
+        stream += &match random.below(12) {
             0 => format!("set k{key} {round} 0 3\r\n{round:03}\r\n"),
             1 => format!("incr k{key} {round}\r\n"),
             2 => format!("get k0 k1 k{key}\r\n"),
@@ -199,6 +199,10 @@ fn answers_do_not_depend_on_pieces_or_on_the_order_of_outcomes() {
             4 => format!("append k{key} 0 0 1 noreply\r\n0\r\n"),
             5 => format!("ms k{key} 2 ME\r\n{:02}\r\n", round % 100),
             6 if random.chance(1, 6) => "flush_all\r\n".to_owned(),
+            8 => format!("md k{key} I\r\n"),
+            9 => format!("mg k{key} v t\r\nms k{key} 2 MA\r\n{:02}\r\n", round % 100),
+            10 => format!("mg k{key} v\r\ngat 100 k{key}\r\nmg k{key} v\r\nma k{key} v\r\n"),
+            11 => format!("mg k{key} v N30\r\nset k{key} 1 0 1\r\n1\r\n"),
             _ => format!("delete k{key}\r\n"),
         };
     }
@@ -275,6 +279,26 @@ fn what_is_stale_is_told_until_somebody_makes_it_anew() {
     assert_eq!(talk.ask(&format!("ms k 1 C{} T90\r\nc\r\n", flag(&still, 'c'))), "HD\r\n");
     assert_eq!(talk.ask("mg k v t\r\n"), "VA 1 t90\r\nc\r\n");
     assert_eq!(talk.ask("md k I\r\nappend k 0 0 1\r\nd\r\nmg k v\r\n"), "HD\r\nSTORED\r\nVA 2\r\ncd\r\n");
+}
+
+/// A look that finds something stale asks again, to tell one client of it: what the client says next may not come between.
+#[test]
+fn what_comes_behind_a_look_is_done_behind_it() {
+    for behind in
+        ["md k", "ms k 1\r\nz", "gat -1 k", "touch k -1", "set k 0 0 1\r\nz", "incr k 1", "ma k v", "md k I"]
+    {
+        for seed in 0..8 {
+            let mut talk = Talk::new(seed);
+            assert_eq!(talk.ask("set k 0 0 1\r\n7\r\nmd k I\r\n"), "STORED\r\nHD\r\n");
+            let said = talk.ask(&format!("mg k v\r\nmg other\r\nmg k v\r\n{behind}\r\nmn\r\n"));
+            assert!(said.starts_with("VA 1 X W\r\n7\r\nEN\r\nVA 1 Z X\r\n7\r\n"), "{behind}: {said}");
+            assert!(said.ends_with("MN\r\n"), "{behind}: {said}");
+        }
+    }
+    // The connection ends when all of it was said.
+    let mut talk = Talk::new(1);
+    talk.ask("set k 0 0 1\r\n7\r\nmd k I\r\n");
+    assert_eq!(talk.ask("mg k v\r\nmd k\r\nquit\r\n"), "VA 1 X W\r\n7\r\nHD\r\n");
 }
 
 /// As memcached 1.6.18 answers.
