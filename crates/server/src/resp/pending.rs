@@ -5,6 +5,7 @@
 use super::answer::{Answer, Protocol};
 use super::commands::expiry::Left;
 use super::commands::scan;
+use cache::format::record::KEY_BYTES_MAX;
 use cache::request::{Marks, Object, Outcome, Refusal, Told, WallMillis};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -285,7 +286,9 @@ pub(super) fn length(value: &[u8]) -> i64 {
 /// Error for what a cache refuses.
 fn refused(refusal: Refusal) -> Answer {
     match refusal {
-        Refusal::KeyTooLong => Answer::error("the key is longer than this cache stores"),
+        Refusal::KeyTooLong => Answer::error(format_args!(
+            "the key is longer than {KEY_BYTES_MAX} bytes, the most that this cache stores"
+        )),
         Refusal::ObjectTooLarge => super::commands::strings::too_large(),
         Refusal::NoDrive => Answer::error("no drive of the cache takes writes"),
     }

@@ -144,9 +144,9 @@ fn greet(call: &mut Call<'_>) -> Result<Protocol, Answer> {
         }
     }
     if call.state.is_stranger {
-        let text = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
-                    AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
-                    version at the same time";
+        let text = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+                    <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+                    same time";
         return Err(Answer::Error(text.into()));
     }
     if let Some(name) = name {
