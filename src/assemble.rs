@@ -3,7 +3,7 @@
 use crate::array_file::VERSION;
 use crate::candidates;
 use crate::cli::Assemble;
-use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
+use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable, expect_no_cache};
 use crate::examine::level_of;
 use crate::exit::Exit;
 use crate::exports::table::ExportList;
@@ -21,6 +21,7 @@ use zone::stripe::Level;
 /// Finds the drives of an array and writes down where they are.
 pub fn run(options: &Assemble) -> Result<Exit> {
     let dir = &options.dir;
+    expect_no_cache(dir)?;
     let before = match Directory::open(dir) {
         Ok(before) => Some(before),
         // The file of another version makes sense to others.

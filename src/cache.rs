@@ -24,6 +24,12 @@ mod status;
 use crate::exit::Exit;
 use anyhow::Result;
 use options::CacheCommand;
+use std::path::Path;
+
+/// True of a directory that holds a cache.
+pub fn is_in(dir: &Path) -> bool {
+    dir.join(directory::NAME).exists()
+}
 
 /// Runs a command.
 pub fn run(command: &CacheCommand) -> Result<Exit> {

@@ -3,7 +3,7 @@
 
 use crate::array_file::{DriveKind, VERSION};
 use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
-use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
+use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable, expect_no_cache};
 use crate::exit::Exit;
 use crate::exports::table::ExportList;
 use crate::force::Force;
@@ -125,6 +125,7 @@ fn asked(options: &Create) -> Asked<'_> {
 /// Refuses where an array is already, whatever can be told of it.
 fn expect_none(options: &Create) -> Result<()> {
     let dir = options.dir.display();
+    expect_no_cache(&options.dir)?;
     match Directory::open(&options.dir) {
         Ok(_) => Err(Exit::Failed.error(format!(
             "{dir}: holds an array already; use another directory, or give up its data with `zoneweave destroy {dir}`"

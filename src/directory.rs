@@ -18,8 +18,26 @@ pub struct Directory {
     pub file: ArrayFile,
 }
 
+/// Refuses the directory of a cache.
+///
+/// # Errors
+/// [`Exit::Failed`] where there is one.
+pub fn expect_no_cache(path: &Path) -> Result<()> {
+    if !crate::cache::is_in(path) {
+        return Ok(());
+    }
+    let dir = path.display();
+    Err(Exit::Failed.error(format!(
+        "{dir}: holds a cache; `zoneweave cache serve {dir}` serves it, see `zoneweave cache --help`; an array needs a directory of \
+         its own"
+    )))
+}
+
 /// A directory without `array.toml`: one that never held an array, or one that has lost it.
 fn without_file(path: &Path) -> anyhow::Error {
+    if let Err(error) = expect_no_cache(path) {
+        return error;
+    }
     let drives = sighting::in_folder(path).unwrap_or_default();
     let toml_path = path.join("array.toml");
     let Some(array) = drives.iter().find_map(Sighting::array) else {

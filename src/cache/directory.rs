@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Version of a file that older programs know: of a cache with one shard.
 const VERSION: u32 = 1;
 const VERSION_WITH_SHARDS: u32 = 2;
-const NAME: &str = "cache.toml";
+/// Name of the description of a cache.
+pub const NAME: &str = "cache.toml";
 const HEADER: &str = "# A Zoneweave cache. Where its drives are; all else is on the drives.\n";
 
 /// Contents of `cache.toml`.

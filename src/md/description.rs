@@ -1,5 +1,6 @@
 //! `array.toml` of an array in md's format: where its members are. What the array is, their superblocks say.
 
+use crate::directory::expect_no_cache;
 use crate::exit::Exit;
 use crate::exports::table::ExportList;
 use anyhow::{Context, Result};
@@ -58,6 +59,7 @@ impl Description {
 
     /// Refuses a directory that describes an array.
     pub fn expect_none(dir: &Path) -> Result<()> {
+        expect_no_cache(dir)?;
         if dir.join(FILE).exists() {
             let said =
                 format!("{} describes an array already; use another directory", dir.join(FILE).display());

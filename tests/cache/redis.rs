@@ -7,6 +7,7 @@ use crate::support::server::ask;
 use crate::support::{have, text};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 #[test]
 fn what_is_deleted_stays_deleted_over_kill_9() {
@@ -225,4 +226,22 @@ fn mistakes_are_named() {
     std::fs::write(array.join("array.toml"), "").unwrap();
     let refused = ask(&["cache", "create", text(&array)]);
     assert!(refused.code() == Some(4) && refused.stderr.contains("holds an array"), "{refused}");
+    // Nor is a cache taken for a place for an array, not even by force.
+    let dir = text(&dir);
+    let of_arrays: [&[&str]; 6] = [
+        &["create", dir, "--force"],
+        &["up", "--dir", dir],
+        &["serve", dir],
+        &["status", dir],
+        &["assemble", dir],
+        &["md", "assemble", dir, "/dev/null"],
+    ];
+    for command in of_arrays {
+        let refused = ask(command);
+        assert!(
+            refused.code() == Some(4) && refused.stderr.contains("holds a cache"),
+            "{command:?}: {refused}"
+        );
+    }
+    ask(&["cache", "check", dir]).expect("check");
 }
