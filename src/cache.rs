@@ -23,8 +23,17 @@ mod status;
 
 use crate::exit::Exit;
 use anyhow::Result;
+use directory::CacheDirectory;
 use options::CacheCommand;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Path of the socket at which the server of a cache answers questions.
+///
+/// # Errors
+/// When there is no cache.
+pub fn control_path(dir: &Path) -> Result<PathBuf> {
+    Ok(CacheDirectory::open(dir)?.control_path())
+}
 
 /// True of a directory that holds a cache.
 pub fn is_in(dir: &Path) -> bool {

@@ -49,7 +49,7 @@ pub enum Command {
     Create(Create),
     /// Serve an array in the foreground
     Serve(Serve),
-    /// Ask the server of an array to stop, and wait until it has
+    /// Ask the server of an array or a cache to stop, and wait until it has
     Stop(StopServer),
     /// Show the state of an array, served or not (exit 3 if degraded, 4 if it cannot be mounted)
     Status(Query),
@@ -327,7 +327,7 @@ pub struct Query {
 
 #[derive(Debug, Args)]
 pub struct StopServer {
-    /// Directory of the array
+    /// Directory of the array, or of the cache
     pub dir: PathBuf,
     /// Seconds to wait for its end
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]

@@ -1,5 +1,6 @@
 //! `zoneweave stop`: asks a server to stop, and waits until it has ended.
 
+use crate::cache;
 use crate::cli::StopServer;
 use crate::directory::Directory;
 use crate::exit::Exit;
@@ -10,16 +11,18 @@ use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Stops the server of an array: what is in flight is finished, and everything is flushed.
+/// Stops the server of an array or a cache: what is in flight is finished, and everything is flushed.
 pub fn run(options: &StopServer) -> Result<Exit> {
     let control = if is_md(&options.dir) {
         md::status::control_path(&options.dir)
+    } else if cache::is_in(&options.dir) {
+        cache::control_path(&options.dir)?
     } else {
         Directory::open(&options.dir)?.control_path()
     };
     let dir = options.dir.display();
     let Some(answer) = status::ask_at(&control, "stop")? else {
-        return Err(Exit::Absent.error(format!("{dir}: nobody serves the array")));
+        return Err(Exit::Absent.error(format!("{dir}: nobody serves it")));
     };
     let answer: serde_json::Value = serde_json::from_str(&answer).context("the server's answer")?;
     let process =

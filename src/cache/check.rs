@@ -2,8 +2,8 @@
 
 use super::directory::CacheDirectory;
 use super::offline::Offline;
+use super::options::CacheCheck;
 use super::shards::failed;
-use crate::cli::Query;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::time::Instant;
@@ -11,7 +11,7 @@ use cache::mount::Findings;
 use serde_json::json;
 
 /// Verifies a cache.
-pub fn run(options: &Query) -> Result<Exit> {
+pub fn run(options: &CacheCheck) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
     let mut findings = Findings::default();
     for (number, mut set) in Offline::sets(&directory)?.into_iter().enumerate() {

@@ -4,6 +4,7 @@ use super::attendance::Attended;
 use super::bays::{self, BayReport, Said};
 use super::directory::CacheDirectory;
 use super::errands::Wish;
+use super::memory;
 use super::serve::wall;
 use super::shards::{Shared, Tended};
 use super::status::{Seen, json};
@@ -21,6 +22,7 @@ use cache::volumes::Volumes;
 use drive::Bell;
 use drive::slices::sliced;
 use serde_json::Value;
+use server::StopHandle;
 use server::cache_loop;
 use server::resp::front::CacheFacts;
 use std::collections::BTreeMap;
@@ -46,6 +48,7 @@ pub struct Operator {
     pub clocks: DriveClocks,
     /// Time that it took to find what was there.
     pub recovered_in: Nanos,
+    pub stop: StopHandle,
 }
 
 impl Operator {
@@ -185,10 +188,16 @@ impl cache_loop::Operator for Operator {
                 let Operator { directory, names, .. } = self;
                 let mut report =
                     json(&Seen { status, drives, directory, names, recovered_in: self.recovered_in });
+                report["memory"]["max"] = memory::of_engine(self.memory_bytes_max).into();
                 report["cores"] = self.cores.into();
                 report["shards"] = self.shards.len().into();
                 report["forget"] = self.attended.as_ref().map(Attended::report).into();
                 report.to_string()
+            }
+            "stop" => {
+                log::info!("stopping, as asked");
+                self.stop.request();
+                serde_json::json!({ "pid": std::process::id() }).to_string()
             }
             _ => match self.act_on_drive(line) {
                 Ok(attempt) => serde_json::json!(attempt).to_string(),

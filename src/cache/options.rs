@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::namespaces::{self, NamespaceOption};
-use crate::cli::{Query, parse_blocks, parse_cores, parse_size};
+use crate::cli::{parse_blocks, parse_cores, parse_size};
 use crate::exit::Exit;
 use crate::force::{self, Forced};
 use anyhow::Result as Checked;
@@ -29,7 +29,7 @@ pub enum CacheCommand {
     /// Show what a cache does: hits, zones, write amplification, memory, drives
     Status(CacheStatus),
     /// Verify a cache that is not served: every page, directory and journal (exit 1 if something is damaged)
-    Check(Query),
+    Check(CacheCheck),
     /// Forget everything, or all of a database, at once and for good; served or not
     Flush(CacheFlush),
     /// Print the live keys of a cache, one a line, quoted as redis-cli takes them where they are not plain; served or not
@@ -71,6 +71,15 @@ pub struct CacheStatus {
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..=86_400), value_name = "SECONDS")]
     pub watch: Option<u64>,
     /// Print one JSON object; with --watch one a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheCheck {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

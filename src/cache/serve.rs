@@ -112,6 +112,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
         attended: None,
         recovered_in,
         clocks,
+        stop: handle,
     };
     operator.begin(options.forget_after, clock.now())?;
     let announced = announce(&operator.directory, &listeners, config.memcached_doors.len())?;

@@ -13,13 +13,14 @@ use cache::admission::{Admission, WHOLE};
 use cache::policy::Stream;
 use cache::request::Namespace;
 use cache::status::{DriveStatus, NamespaceStatus, Recovery, StreamZones, ZoneCounts};
+use drive::any::Peek;
+use drive::emulated::DriveProblem;
 use indicatif::HumanDuration;
 use serde_json::{Value, json};
 use server::control::{self, AskError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// Names of the streams, in their order; those of shares have one together.
 const STREAMS: [&str; Stream::COMMON.len() + 1] = ["young", "main", "minutes", "hours", "days", "shares"];
@@ -46,7 +47,7 @@ pub fn look(directory: &CacheDirectory) -> Result<(Value, bool)> {
         Err(AskError::NoServer { source, .. })
             if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
         {
-            not_served(directory.file.uuid)
+            not_served(directory)
         }
         Err(error) => return Err(Exit::Busy.because(error)),
     };
@@ -143,9 +144,32 @@ fn recovered(recovery: &Recovery, time: Nanos) -> Value {
     })
 }
 
-/// Status of a cache that is not served.
-fn not_served(uuid: Uuid) -> Value {
-    json!({ "uuid": uuid, "served": false })
+/// Status of a cache that is not served: which of its drives are where they were. Nothing is opened for it; what is on them, `cache check`
+/// tells.
+fn not_served(directory: &CacheDirectory) -> Value {
+    let one = |(place, entry): (usize, &CacheDrive)| {
+        let path = directory.drive_path(entry);
+        let state = match Peek::open(&path) {
+            _ if entry.is_free() => "removed".to_owned(),
+            Ok(peek) if peek.uuid() == *entry.uuid.as_bytes() => "there".to_owned(),
+            Ok(_) => "not there, another drive is".to_owned(),
+            Err(error) => match error.problem {
+                DriveProblem::NotFound => "not there".to_owned(),
+                problem => problem.to_string(),
+            },
+        };
+        let path = (!entry.is_free()).then_some(path);
+        json!({ "drive": place, "state": state, "path": path, "uuid": path.as_ref().map(|_| entry.uuid) })
+    };
+    let drives: Vec<Value> = directory.file.drive.iter().enumerate().map(one).collect();
+    json!({ "uuid": directory.file.uuid, "served": false, "drive_states": drives })
+}
+
+/// The same for people.
+fn not_served_in_words(report: &Value, dir: &str) -> String {
+    let said =
+        format!("served    no: `zoneweave cache serve {dir}` serves it, `cache check` reads all of it\n");
+    said + &drives_in_words(report)
 }
 
 /// Status of a served cache as JSON.
@@ -288,7 +312,7 @@ fn in_words(report: &Value, dir: &str) -> String {
     let mut text =
         format!("cache     {dir}, {} of flash, {}\n", text_of(report, "size"), text_of(report, "uuid"));
     if report["served"] == false {
-        return text + "served    no\n";
+        return text + &not_served_in_words(report, dir);
     }
     text += &format!("served    yes, {} of {} drives", number("/drives"), number("/members"));
     text += if report["takes_writes"] == true { "\n" } else { "; no drive takes writes\n" };
@@ -326,10 +350,7 @@ fn in_words(report: &Value, dir: &str) -> String {
     let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
     text += &format!("eviction  {}, {again} objects of {bytes} written anew, ", text_of(report, "eviction"));
     text += &format!("{} stored again soon\n", number("/recalled"));
-    let part = |name: &str| human_bytes(number(&format!("/memory/{name}")));
-    let (index, buffers, copies) = (part("index"), part("buffers"), part("copies"));
-    text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");
-    text += &format!("{} copies of objects\n", number("/copies"));
+    text += &memory_in_words(report);
     let share = percent(number("/index_slots"), number("/index_slots_max"));
     let slot = report.pointer("/memory/slot").and_then(Value::as_f64).unwrap_or(0.0);
     text += &format!(
@@ -442,6 +463,22 @@ fn admission_in_words(report: &Value) -> String {
         text += &format!("; of {} a day, {:.0} % of an hour's are left", human_bytes(budget), left * 100.0);
     }
     text + "\n"
+}
+
+/// What takes memory, all of it, beside what it may be: clients have the rest of `--memory`.
+fn memory_in_words(report: &Value) -> String {
+    let bytes = |name: &str| report["memory"][name].as_u64().unwrap_or(0);
+    let part = |name: &str| human_bytes(bytes(name));
+    let mut text = format!("memory    {} of {}: {} for the index, ", part("all"), part("max"), part("index"));
+    if bytes("ghost") > 0 {
+        text += &format!("{} to remember what went, ", part("ghost"));
+    }
+    text += &format!("{} for the next directories, {} in buffers, ", part("listings"), part("buffers"));
+    if bytes("held") > 0 {
+        text += &format!("{} in objects that are not on flash, ", part("held"));
+    }
+    let copies = report["copies"].as_u64().unwrap_or(0);
+    text + &format!("{} in {copies} copies of objects\n", part("copies"))
 }
 
 fn text_of<'a>(report: &'a Value, name: &str) -> &'a str {

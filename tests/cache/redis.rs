@@ -244,4 +244,18 @@ fn mistakes_are_named() {
         );
     }
     ask(&["cache", "check", dir]).expect("check");
+    assert_eq!(ask(&["stop", dir]).code(), Some(6));
+    let said = ask(&["cache", "status", dir]);
+    assert!(
+        said.succeeded()
+            && said.stdout.contains("served    no")
+            && said.stdout.matches(" there\n").count() == 2,
+        "{said}"
+    );
+    let server = CacheServer::serve(Path::new(dir));
+    let said = ask(&["cache", "status", dir]);
+    // Clients have the rest of 64 MiB.
+    assert!(said.succeeded() && said.stdout.contains(" of 48 MiB: "), "{said}");
+    ask(&["stop", dir]).expect("stop");
+    server.assert_says("stopped; what goes to flash is on the drives");
 }
