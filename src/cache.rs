@@ -12,6 +12,7 @@ mod dump;
 mod errands;
 mod flush;
 mod host;
+mod longest;
 mod memory;
 mod namespaces;
 mod offline;

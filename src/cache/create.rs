@@ -123,15 +123,18 @@ impl Plan {
     /// # Errors
     /// When a cache cannot be made of such drives.
     pub fn flash_bytes(&self) -> Result<u64> {
-        let slice = self.geometry.slice(self.shards);
-        let of_one =
-            cache::flash_of(&vec![Some(slice); self.count]).map_err(|error| Exit::Usage.error(error))?;
+        let of_one = cache::flash_of(&self.slices()).map_err(|error| Exit::Usage.error(error))?;
         Ok(of_one * self.shards as u64)
     }
 
     /// Shards of the cache.
     pub fn shards(&self) -> usize {
         self.shards
+    }
+
+    /// What each shard has of the drives.
+    pub fn slices(&self) -> Vec<Option<Geometry>> {
+        vec![Some(self.geometry.slice(self.shards)); self.count]
     }
 
     /// Refuses what may not be overwritten; returns the drives of the cache.

@@ -7,7 +7,6 @@ use crate::hosting::Hosting;
 use crate::patience::Patience;
 use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
-use base::units::BLOCK_BYTES_U64;
 use drive::any::{AnyDrive, Peek};
 use drive::emulated::{DriveProblem, Pace};
 use std::collections::BTreeSet;
@@ -23,8 +22,6 @@ pub struct CacheDrives {
     pub wake_fds: Vec<OwnedFd>,
     /// Clocks of drives that take the time of a profile.
     pub paces: Vec<Pace>,
-    /// Bytes of a zone of the first drive that is there.
-    pub zone_bytes: u64,
 }
 
 impl CacheDrives {
@@ -52,8 +49,7 @@ pub fn flash_bytes(slices: &[Option<Geometry>]) -> Result<u64> {
 pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<CacheDrives> {
     let patience = Patience::begin();
     let mut search = Search { directory, seen: None };
-    let mut open =
-        CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new(), zone_bytes: 0 };
+    let mut open = CacheDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new() };
     for (index, entry) in directory.file.drive.iter().enumerate() {
         let drive = match entry.is_free() {
             true => None,
@@ -69,9 +65,6 @@ pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<Cac
                 Some(hosted.device)
             }
         };
-        if let Some(device) = &device {
-            open.zone_bytes = u64::from(device.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64;
-        }
         open.devices.push(device);
     }
     if open.devices.iter().all(Option::is_none) {

@@ -22,11 +22,6 @@ pub fn of_engine(memory: u64) -> u64 {
     memory - of_clients(memory)
 }
 
-/// The `--memory` of which clients have so much.
-pub fn for_clients(bytes: u64) -> u64 {
-    bytes * CLIENTS_SHARE
-}
-
 /// The `--memory` of which the engine has so much, in whole MiB.
 pub fn for_engine(bytes: u64) -> String {
     let mib = bytes.div_ceil((CLIENTS_SHARE - 1) * MIB).saturating_mul(CLIENTS_SHARE);

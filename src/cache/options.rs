@@ -265,7 +265,8 @@ pub struct CacheServiceOptions {
     /// them and takes deletes elsewhere; so it does when the machine was started since [default: never]
     #[arg(long, value_parser = parse_absence, value_name = "TIME")]
     pub forget_after: Option<Nanos>,
-    /// Longest value that is stored, at most half a zone and a 16th of --memory, shared out to the threads that serve connections [default: 16MiB, or as much as there is room for]
+    /// Longest value that is stored, up to 512MiB: with the longest key less than half a zone, and at most a 16th of --memory, shared out
+    /// to the threads that serve connections, and a 15th of it, shared out to shards [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
     /// Where clients come in, and what they may do.

@@ -3,6 +3,7 @@
 use super::create::{self, Plan};
 use super::directory::CacheDirectory;
 use super::drives;
+use super::longest;
 use super::memory;
 use super::namespaces;
 use super::operator::Operator;
@@ -17,7 +18,6 @@ use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
 use base::time::Nanos;
-use base::units::human_bytes;
 use cache::Options;
 use cache::config::{ACTIVE_ZONES_MIN, active_zones};
 use cache::request::{Namespace, WallMillis};
@@ -28,11 +28,6 @@ use server::resp::settings::Settings;
 use server::{Listen, Listener, Service, Stop, WallClock, control};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Longest value, unless somebody asks for longer ones.
-const OBJECT_BYTES: u64 = 16 << 20;
-/// A value has room several times in what clients have: arriving, under way, leaving.
-const OBJECTS_IN_CLIENTS: u64 = 4;
 
 /// Creates the cache if there is none, then serves it.
 pub fn up(options: &CacheUp) -> Result<Exit> {
@@ -46,11 +41,7 @@ pub fn up(options: &CacheUp) -> Result<Exit> {
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
             let plan = Plan::of(&options.shape, options.service.cores)?;
-            memory::check(
-                &engine(&options.service)?,
-                plan.flash_bytes()? / plan.shards() as u64,
-                plan.shards(),
-            )?;
+            expect_servable(&plan, &options.service)?;
             let directory = create::create(&options.dir, &plan)?;
             log::info!("created a cache in {}", options.dir.display());
             directory
@@ -58,6 +49,22 @@ pub fn up(options: &CacheUp) -> Result<Exit> {
         Err(error) => return Err(error),
     };
     serve(directory, &options.service)
+}
+
+/// Refuses to make a cache that could not be served as it is to be.
+fn expect_servable(plan: &Plan, options: &CacheServiceOptions) -> Result<()> {
+    let (wanted, shards, slices) = (engine(options)?, plan.shards(), plan.slices());
+    memory::check(&wanted, plan.flash_bytes()? / shards as u64, shards)?;
+    namespaces::check(&wanted.shares, &slices)?;
+    longest::judge(options, &slices, shards)?;
+    profile(options, shards).map(drop)
+}
+
+/// The profile whose time drives are to take.
+fn profile(options: &CacheServiceOptions, shards: usize) -> Result<Option<Profile>> {
+    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
+    profile.iter().try_for_each(|profile| expect_zones(profile, shards))?;
+    Ok(profile)
 }
 
 /// Serves a cache.
@@ -71,9 +78,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     warn_of_missing_cores(options.cores);
     let wanted = engine(options)?;
     let password = options.doors.password_file.as_deref().map(password_in).transpose()?;
-    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
-    profile.iter().try_for_each(|profile| expect_zones(profile, directory.file.shards))?;
-    let hosting = Hosting::new(profile)?;
+    let hosting = Hosting::new(profile(options, directory.file.shards)?)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (shards, wholes) = (directory.file.shards, drives.geometries());
@@ -85,9 +90,10 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let (seen, spread) = expect_shards(&directory, drives.devices, &bells, clock.now())?;
     memory::check(&wanted, drives::flash_bytes(&slices)?, shards)?;
     namespaces::check(&wanted.shares, &slices)?;
+    let object_bytes = longest::value(options, &slices, shards)?;
     let control = control::bind(&directory.control_path())?;
     let (listeners, memcached_doors) = doors(options)?;
-    let settings = settings(options, (drives.zone_bytes, shards), password, &listeners)?;
+    let settings = settings(options, object_bytes, password, &listeners);
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted }.part_of(shards);
     let mounted = shards::mount(&directory, seen, (wall(), engine))?;
@@ -189,33 +195,18 @@ fn engine(options: &CacheServiceOptions) -> Result<Options> {
 
 fn settings(
     options: &CacheServiceOptions,
-    (zone_bytes, shards): (u64, usize),
+    object_bytes: u64,
     password: Option<Vec<u8>>,
     listeners: &[Listener],
-) -> Result<Settings> {
-    let clients = memory::of_clients(options.memory);
-    let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
-    let fronts = cache_loop::fronts(shards, options.cores) as u64;
-    let object_bytes = wanted.min(zone_bytes / 2).min(clients / fronts / OBJECTS_IN_CLIENTS);
-    if object_bytes < wanted {
-        let memory = human_bytes(memory::for_clients(wanted * OBJECTS_IN_CLIENTS * fronts));
-        let needs = format!("need --memory {memory} and zones of {}", human_bytes(wanted * 2));
-        let (most, asked) = (human_bytes(object_bytes), human_bytes(wanted));
-        if options.object_max.is_some() {
-            return Err(Exit::Usage.error(format!(
-                "--object-max {asked}: values of up to {most} can be stored; larger ones {needs}"
-            )));
-        }
-        log::info!("values of up to {most} are stored: larger ones {needs}");
-    }
+) -> Settings {
     let door = listeners.iter().find_map(|listener| match listener.place() {
         Listen::Tcp(address) => Some(*address),
         Listen::Unix(_) => None,
     });
     let (first, second) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
-    Ok(Settings {
+    Settings {
         object_bytes_max: u32::try_from(object_bytes).expect("at most 512 MiB"),
-        client_memory_bytes: usize::try_from(clients).unwrap_or(usize::MAX),
+        client_memory_bytes: usize::try_from(memory::of_clients(options.memory)).unwrap_or(usize::MAX),
         cores: options.cores,
         memory_bytes: options.memory,
         password,
@@ -225,7 +216,7 @@ fn settings(
         bind: door.map(|door| door.ip().to_string()).unwrap_or_default(),
         executable: std::env::current_exe().unwrap_or_default(),
         ..Settings::default()
-    })
+    }
 }
 
 fn password_in(path: &Path) -> Result<Vec<u8>> {

@@ -226,6 +226,19 @@ fn mistakes_are_named() {
     std::fs::write(array.join("array.toml"), "").unwrap();
     let refused = ask(&["cache", "create", text(&array)]);
     assert!(refused.code() == Some(4) && refused.stderr.contains("holds an array"), "{refused}");
+    // What could not be served is not made.
+    let unmade = scratch.join("unmade");
+    let unservable: [&[&str]; 4] = [
+        &["--object-max", "64MiB"],
+        &["--profile", "nosuch"],
+        &["--profile", "conventional-nvme"],
+        &["--namespace", "1:share=1%"],
+    ];
+    for options in unservable {
+        let up = ["cache", "up", "--dir", text(&unmade), "--size", "64MiB", "--listen", &door];
+        let refused = ask(&[&up, options].concat());
+        assert!(!refused.succeeded() && !unmade.exists(), "{options:?}: {refused}");
+    }
     // Nor is a cache taken for a place for an array, not even by force.
     let dir = text(&dir);
     let of_arrays: [&[&str]; 6] = [
@@ -258,4 +271,50 @@ fn mistakes_are_named() {
     assert!(said.succeeded() && said.stdout.contains(" of 48 MiB: "), "{said}");
     ask(&["stop", dir]).expect("stop");
     server.assert_says("stopped; what goes to flash is on the drives");
+}
+
+/// What is announced as the longest value is stored, and found again.
+#[test]
+fn the_longest_value_is_stored() {
+    let shapes: [(&[&str], &[&str]); 4] = [
+        (&["--size", "64MiB"], &[]),
+        (&["--size", "256MiB", "--zone-size", "10MiB", "--drives", "2"], &["--memory", "40MiB"]),
+        (
+            &["--size", "1GiB", "--zone-size", "33MiB", "--drives", "2"],
+            &["--object-max", "16MiB", "--memory", "256MiB"],
+        ),
+        (
+            &["--size", "256MiB", "--zone-size", "16MiB", "--drives", "1", "--shards", "2"],
+            &["--memory", "96MiB"],
+        ),
+    ];
+    for (number, (shape, options)) in shapes.into_iter().enumerate() {
+        let scratch = Scratch::new(&format!("cache-longest-{number}"));
+        let dir = scratch.join("cache");
+        let server = CacheServer::start(&dir, &[&["up", "--dir", text(&dir)], shape, options].concat());
+        let mut client = server.client();
+        let said = server.say(&["config", "get", "proto-max-bulk-len"]);
+        let longest: usize =
+            said.lines().last().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+        assert!(longest > 100_000, "{longest}");
+        for key in [vec![b'k'; 2048], b"k".to_vec()] {
+            let value = vec![b'v'; longest];
+            assert_eq!(
+                client.call(&[b"SET", &key, &value]).unwrap().as_deref(),
+                Some(&b"+OK"[..]),
+                "{longest}"
+            );
+            assert!(client.call(&[b"GET", &key]).unwrap().is_some_and(|found| found == value), "{longest}");
+        }
+        let said = client.call(&[b"SET", &[b'k'; 2049], b"v"]).unwrap().unwrap_or_default();
+        assert!(
+            said.starts_with(b"-ERR the key is longer than 2048 bytes"),
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
+        server.stop();
+        // With more of it the cache is not served, and the words say what would do.
+        let refused = ask(&["cache", "serve", text(&dir), "--object-max", "512MiB"]);
+        assert!(refused.code() == Some(2) && refused.stderr.contains("--zone-size"), "{refused}");
+    }
 }
