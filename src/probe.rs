@@ -93,6 +93,10 @@ pub enum Op {
     Append,
     /// Writes into the random write area (ZRWA)
     Zrwa,
+    /// Overwrites in a window, which never reach the zone
+    ZrwaOverwrite,
+    /// Commits of what was written to a window: --bytes is a multiple of the granule
+    ZrwaCommit,
     Reset,
     Finish,
     Open,
@@ -150,6 +154,8 @@ fn probe_of(options: &Probe, op: Op) -> lab::probe::Probe {
             Op::Write => ProbeOp::Write,
             Op::Append => ProbeOp::Append,
             Op::Zrwa => ProbeOp::Zrwa,
+            Op::ZrwaOverwrite => ProbeOp::ZrwaOverwrite,
+            Op::ZrwaCommit => ProbeOp::ZrwaCommit,
             Op::Reset => ProbeOp::Reset,
             Op::Finish => ProbeOp::Finish,
             Op::Open => ProbeOp::Open,

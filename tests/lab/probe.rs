@@ -72,6 +72,18 @@ fn wear_is_told_and_zones_are_mapped() {
     let bytes = |key: &str| wear[key].as_u64().unwrap();
     assert!(bytes("window_bytes") > 0 && bytes("backing_bytes") == bytes("window_bytes"), "{wear}");
     assert!(bytes("committed_bytes") + (1 << 20) == bytes("window_bytes"), "all but the window: {wear}");
+    // An overwrite reaches the backing of the window, and no zone.
+    let overwritten = probe("--profile zn540-4tb --op zrwa-overwrite --queue-depth 4 --seconds 0.2");
+    let wear = &overwritten["wear"];
+    let bytes = |key: &str| wear[key].as_u64().unwrap();
+    assert_eq!((bytes("programmed_bytes"), bytes("committed_bytes")), (0, 0), "{wear}");
+    assert_eq!(bytes("absorbed_bytes") + (1 << 20), bytes("window_bytes"), "all but the window: {wear}");
+    assert_eq!(bytes("backing_bytes"), bytes("window_bytes"), "{wear}");
+    // A commit takes as long as the profile says, whatever it brings to the zone.
+    for size in ["16k", "1m"] {
+        let commit = probe(&format!("--profile zn540-4tb --op zrwa-commit --bytes {size}"));
+        assert_near(&commit, "mean_us", 6.8, 4.0);
+    }
     let rate = |map: &str| {
         let report = probe(&format!("--profile zn540-4tb --op write --bytes 64k --zones 2 --zone-map {map}"));
         report["mib_s"].as_f64().unwrap()
@@ -118,6 +130,11 @@ fn what_cannot_be_measured_is_named_with_its_fix() {
         ("--profile zn540-1tb --op read --with write:0", "above 0"),
         ("--profile zn540-1tb --op write --zones 1000000", "zones"),
         ("--op read", "--profile"),
+        ("--profile femu-zapraid --op zrwa-overwrite", "no random write area"),
+        ("--profile zn540-4tb --op zrwa-overwrite --bytes 2m", "a window of 1 MiB"),
+        ("--profile zn540-4tb --op zrwa-overwrite --zones 15", "14 areas"),
+        ("--profile zn540-4tb --op zrwa-commit", "use --bytes 16384"),
+        ("--profile zn540-4tb --op zrwa-commit --bytes 2m", "use --bytes 16384"),
         ("--profile zn540-4tb", "--op"),
         ("--profile zn540-4tb --channels --zones 15", "from 2 to 14"),
         ("--profile zn540-4tb --channels --bytes 4k", "cannot be used with"),
@@ -168,6 +185,15 @@ fn a_blank_drive_is_measured_in_all_ways() {
         let report = probe(&format!("--device {device} {arguments} --seconds 0.5"));
         assert!(report["samples"].as_u64().unwrap() > 0, "{arguments}: {report}");
     }
+    let windows = scratch.join("out/windows.zns");
+    let made = ["drive", "create", text(&windows), "--zone-capacity", "1MiB", "--zrwa-window", "64KiB"];
+    assert_eq!(run_for(SOON, zoneweave().args(made)).code(), Some(0));
+    for arguments in ["--op zrwa-overwrite --queue-depth 4", "--op zrwa-commit --bytes 16k"] {
+        let report = probe(&format!("--device {} {arguments} --seconds 0.5", text(&windows)));
+        assert!(report["samples"].as_u64().unwrap() > 0, "{arguments}: {report}");
+    }
+    let without = ran(&format!("drive probe --device {device} --op zrwa-commit --bytes 16k"));
+    assert!(without.stderr.contains("drive create --zrwa-window"), "{without}");
     let too_large = ran(&format!("drive probe --device {device} --op write --bytes 1m"));
     assert!(too_large.stderr.contains("at most"), "{too_large}");
 }

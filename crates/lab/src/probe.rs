@@ -9,7 +9,7 @@ use drive::timing::{
 };
 use serde::Serialize;
 use std::fmt;
-use zone::device::ZonedDevice;
+use zone::device::{Areas, Geometry, ZonedDevice};
 
 /// Zones that management commands go to in turn; each stays active until its next turn.
 const ZONES_MANAGED: u32 = 4;
@@ -28,6 +28,10 @@ pub enum ProbeOp {
     Append,
     /// Writes into the random write area.
     Zrwa,
+    /// Overwrites in the window of a random write area, which never reach the zone.
+    ZrwaOverwrite,
+    /// Commits of what was written to a window.
+    ZrwaCommit,
     /// Resets of zones written to the occupancy.
     Reset,
     /// Finishes of zones written to the occupancy.
@@ -36,6 +40,13 @@ pub enum ProbeOp {
     Open,
     /// Closes of open zones.
     Close,
+}
+
+impl ProbeOp {
+    /// True of what needs zones with random write areas.
+    fn is_in_window(self) -> bool {
+        matches!(self, ProbeOp::Zrwa | ProbeOp::ZrwaOverwrite | ProbeOp::ZrwaCommit)
+    }
 }
 
 /// A load beside what is measured.
@@ -145,11 +156,13 @@ impl Probe {
             bail!("profile {} knows no host costs of this stack: use --stack spdk", profile.name())
         };
         self.check(profile.has_zones(), &costs)?;
+        let areas = profile.geometry_with_areas().areas;
         ensure!(
-            self.op != ProbeOp::Zrwa || profile.zrwa_window_bytes().is_some(),
+            !self.op.is_in_window() || areas.is_some(),
             "profile {} has no random write area",
             profile.name()
         );
+        areas.map_or(Ok(()), |areas| self.check_windows(&areas, &costs))?;
         let options = ModelOptions {
             seed: self.seed,
             lba_format: self.lba_format,
@@ -163,8 +176,7 @@ impl Probe {
         if saturates || !profile.has_zones() {
             model.prefill_write_buffer();
         }
-        let (jobs, _) =
-            self.jobs(profile.geometry().zones, model.zone_capacity_bytes(), profile.has_zones(), costs)?;
+        let (jobs, _) = self.jobs(&profile.geometry_with_areas(), profile.has_zones(), costs)?;
         let loads = self.with.iter().map(|load| load.jobs as usize).sum::<usize>();
         let (mut measured, model) = Loop::on(model, jobs, self.seed).run(self.span(loads > 0, false));
         measured.truncate(measured.len() - loads);
@@ -180,15 +192,16 @@ impl Probe {
         let costs = NO_COSTS;
         self.check(true, &costs)?;
         ensure!(
-            self.op != ProbeOp::Zrwa || geometry.areas.is_some(),
+            !self.op.is_in_window() || geometry.areas.is_some(),
             "the drive has no random write areas: make one with drive create --zrwa-window"
         );
+        geometry.areas.map_or(Ok(()), |areas| self.check_windows(&areas, &costs))?;
         ensure!(self.lba_format == LbaFormat::Bytes4096, "the drive is formatted with blocks of 4 KiB");
         let limit = u64::from(geometry.transfer_blocks_max.min(geometry.append_blocks_max)) * BLOCK_BYTES_U64;
         let largest = self.with.iter().map(|load| load.bytes).fold(self.bytes, u64::max);
         ensure!(largest <= limit, "{largest} bytes: the drive takes at most {limit} at once");
         let mut target = WallTarget::new(device);
-        let (mut jobs, written) = self.jobs(geometry.zones, target.zone_capacity_bytes(), true, costs)?;
+        let (mut jobs, written) = self.jobs(&geometry, true, costs)?;
         if !overwrite {
             target.expect_empty(written.iter().copied())?;
         }
@@ -228,21 +241,54 @@ impl Probe {
         Ok(())
     }
 
+    /// Refuses what windows of a drive do not take.
+    fn check_windows(&self, areas: &Areas, costs: &StackCosts) -> Result<()> {
+        let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES_U64;
+        let (window, granule) = (bytes(areas.window_blocks), bytes(areas.granule_blocks));
+        ensure!(
+            !self.op.is_in_window() || self.zones <= areas.zones_max,
+            "{} zones are to have a random write area: the drive has {} areas",
+            self.zones,
+            areas.zones_max
+        );
+        match self.op {
+            ProbeOp::ZrwaOverwrite => {
+                ensure!(
+                    self.bytes <= window && self.bytes.is_multiple_of(BLOCK_BYTES_U64),
+                    "{} bytes: whole blocks of 4 KiB are overwritten in a window of {}",
+                    self.bytes,
+                    human_bytes(window)
+                );
+                ensure!(!costs.merges, "--stack mq-deadline merges writes in order: use spdk or kernel");
+            }
+            ProbeOp::ZrwaCommit => {
+                ensure!(areas.explicit_commit, "the drive has no explicit commit");
+                ensure!(
+                    self.bytes <= window && self.bytes.is_multiple_of(granule),
+                    "{} bytes: a commit takes whole granules of {granule}, at most a window of {window}: use --bytes {granule}",
+                    self.bytes
+                );
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// The jobs measured, then those of the loads; and the zones that are written.
-    fn jobs(
-        &self,
-        zones: u32,
-        capacity: u64,
-        has_zones: bool,
-        costs: StackCosts,
-    ) -> Result<(Vec<Job>, Vec<u32>)> {
+    fn jobs(&self, geometry: &Geometry, has_zones: bool, costs: StackCosts) -> Result<(Vec<Job>, Vec<u32>)> {
+        let (zones, capacity) = (geometry.zones, u64::from(geometry.zone_capacity_blocks) * BLOCK_BYTES_U64);
         let mut places = Places { next_written: 0, read_from: zones / 2, zones };
-        let what = self.what(capacity, has_zones);
+        let what = self.what(geometry, has_zones);
         let manage = matches!(what, What::Manage(_));
         ensure!(self.bytes <= capacity, "{} bytes: a zone holds {capacity}", self.bytes);
         let mut jobs = Vec::new();
         for _ in 0..if manage { 1 } else { self.zones } {
-            let count = if manage { (zones / 2).clamp(1, ZONES_MANAGED) } else { 1 };
+            let count = match self.op {
+                // Each would hold an area.
+                ProbeOp::ZrwaCommit => 1,
+                _ if manage => (zones / 2).clamp(1, ZONES_MANAGED),
+                _ => 1,
+            };
             jobs.push(Job {
                 what,
                 bytes: self.bytes,
@@ -275,7 +321,9 @@ impl Probe {
         Ok((jobs, (0..places.next_written).collect()))
     }
 
-    fn what(&self, capacity: u64, has_zones: bool) -> What {
+    fn what(&self, geometry: &Geometry, has_zones: bool) -> What {
+        let capacity = u64::from(geometry.zone_capacity_blocks) * BLOCK_BYTES_U64;
+        let window_bytes = geometry.areas.map_or(0, |areas| u64::from(areas.window_blocks) * BLOCK_BYTES_U64);
         let manage = |op, written_bytes, condition| What::Manage(Manage { op, written_bytes, condition });
         let all_but_one = capacity - BLOCK_BYTES_U64;
         let written = |default: f64| share_of(capacity, self.occupancy.unwrap_or(default));
@@ -293,6 +341,8 @@ impl Probe {
             ProbeOp::Finish => manage(ManageOp::Finish, written(0.5).min(all_but_one), ZoneCondition::Open),
             ProbeOp::Open => manage(ManageOp::Open, 0, ZoneCondition::Empty),
             ProbeOp::Close => manage(ManageOp::Close, written(1.0).min(all_but_one), ZoneCondition::Open),
+            ProbeOp::ZrwaOverwrite => What::Area(Order::Again { window_bytes }),
+            ProbeOp::ZrwaCommit => manage(ManageOp::Commit, self.bytes, ZoneCondition::Open),
             op => plain(op, self.sequential, has_zones),
         }
     }
@@ -302,7 +352,7 @@ impl Probe {
         let default = match self.op {
             _ if on_wall => 2.0,
             ProbeOp::Finish if !has_loads => 200.0,
-            ProbeOp::Reset | ProbeOp::Open | ProbeOp::Close if !has_loads => 30.0,
+            ProbeOp::Reset | ProbeOp::Open | ProbeOp::Close | ProbeOp::ZrwaCommit if !has_loads => 30.0,
             ProbeOp::Read if !has_loads => 1.0,
             ProbeOp::Read => 4.0,
             ProbeOp::Finish => 20.0,
@@ -311,7 +361,7 @@ impl Probe {
         let warm_up_us = match self.op {
             _ if has_loads => 500_000.0,
             ProbeOp::Read => 20_000.0,
-            ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa => 150_000.0,
+            ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa | ProbeOp::ZrwaOverwrite => 150_000.0,
             _ => 0.0,
         };
         Span { warm_up_us, measured_us: self.seconds.unwrap_or(default) * 1e6 }
@@ -320,8 +370,10 @@ impl Probe {
     fn report(&self, measured: &Measured) -> Figures {
         let figures = measured.figures();
         match self.op {
-            ProbeOp::Read | ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa => figures,
-            ProbeOp::Reset | ProbeOp::Finish | ProbeOp::Open | ProbeOp::Close => {
+            ProbeOp::Read | ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa | ProbeOp::ZrwaOverwrite => {
+                figures
+            }
+            ProbeOp::Reset | ProbeOp::Finish | ProbeOp::Open | ProbeOp::Close | ProbeOp::ZrwaCommit => {
                 Figures { kiops: 1e3 / figures.mean_us, mib_s: 0.0, ..figures }
             }
         }
@@ -336,7 +388,13 @@ fn plain(op: ProbeOp, sequential: bool, has_zones: bool) -> What {
         ProbeOp::Append => What::Append,
         ProbeOp::Zrwa => What::Area(Order::Growing),
         ProbeOp::Write if !has_zones && !sequential => What::WriteRandom,
-        ProbeOp::Write | ProbeOp::Reset | ProbeOp::Finish | ProbeOp::Open | ProbeOp::Close => What::Write,
+        ProbeOp::Write
+        | ProbeOp::ZrwaOverwrite
+        | ProbeOp::ZrwaCommit
+        | ProbeOp::Reset
+        | ProbeOp::Finish
+        | ProbeOp::Open
+        | ProbeOp::Close => What::Write,
     }
 }
 

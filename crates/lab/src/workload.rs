@@ -78,6 +78,8 @@ pub enum ManageOp {
     Open,
     /// Closes it.
     Close,
+    /// Commits what was written to its window.
+    Commit,
     /// A write of the job's size.
     Write,
     /// An append of the job's size.
@@ -130,8 +132,9 @@ pub trait Target {
     /// Puts a zone into a state, outside the measurement.
     fn preset_zone(&mut self, zone: u32, written_bytes: u64, condition: ZoneCondition);
 
-    /// Empties a zone and opens it with a random write area, outside the measurement.
-    fn preset_area(&mut self, zone: u32);
+    /// Empties a zone and opens it with a random write area, outside the measurement. So many bytes from the begin of its window are
+    /// written.
+    fn preset_area(&mut self, zone: u32, held_bytes: u64);
 }
 
 /// Whole nanoseconds of a time in microseconds.

@@ -168,7 +168,7 @@ impl<T: Target> Loop<T> {
     fn start(&mut self, job: usize) {
         let Job { what, rate_bytes_per_s, bytes, depth, .. } = self.jobs[job].job;
         if let What::Area(_) = what {
-            self.target.preset_area(self.jobs[job].zone());
+            self.target.preset_area(self.jobs[job].zone(), 0);
         }
         let start = self.started + job as u64 * START_APART_NS;
         let apart = rate_bytes_per_s.map_or(10, |rate| whole_ns(precise_u64(bytes) / rate * 1e6));
@@ -219,7 +219,7 @@ impl<T: Target> Loop<T> {
             if is_area {
                 // The zone that is left gives its area back.
                 self.target.preset_zone(zone, 0, ZoneCondition::Empty);
-                self.target.preset_area(next);
+                self.target.preset_area(next, 0);
             } else {
                 self.target.preset_zone(zone, 0, ZoneCondition::Open);
             }
@@ -238,7 +238,10 @@ impl<T: Target> Loop<T> {
             }
             What::Manage(manage) => {
                 let zone = state.zone();
-                self.target.preset_zone(zone, manage.written_bytes, manage.condition);
+                match manage.op {
+                    ManageOp::Commit => self.target.preset_area(zone, manage.written_bytes),
+                    _ => self.target.preset_zone(zone, manage.written_bytes, manage.condition),
+                }
                 (zone, manage.written_bytes)
             }
             What::Area(Order::Again { window_bytes }) => {
@@ -346,6 +349,7 @@ impl<T: Target> Loop<T> {
                 ManageOp::Finish => Access::Finish { zone },
                 ManageOp::Open => Access::Open { zone },
                 ManageOp::Close => Access::Close { zone },
+                ManageOp::Commit => Access::ZrwaCommit { zone, end_bytes: offset },
                 ManageOp::Write => Access::Write { zone, offset_bytes: offset, bytes },
                 ManageOp::Append => Access::Append { zone, bytes },
             },
@@ -363,7 +367,7 @@ impl<T: Target> Loop<T> {
                 state.offset = 0;
                 if let What::Area(_) = state.job.what {
                     let zone = state.zone();
-                    self.target.preset_area(zone);
+                    self.target.preset_area(zone, 0);
                 }
                 let state = &mut self.jobs[index];
                 for _ in 0..std::mem::take(&mut state.held) {

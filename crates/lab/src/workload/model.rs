@@ -26,8 +26,12 @@ impl Target for Model {
         Model::preset_zone(self, zone, written_bytes, condition);
     }
 
-    fn preset_area(&mut self, zone: u32) {
+    fn preset_area(&mut self, zone: u32, held_bytes: u64) {
         Model::preset_zone(self, zone, 0, ZoneCondition::Open);
-        Model::preset_area(self, zone, []);
+        Model::preset_area(
+            self,
+            zone,
+            (0..held_bytes / BLOCK_BYTES_U64).map(|block| block * BLOCK_BYTES_U64),
+        );
     }
 }

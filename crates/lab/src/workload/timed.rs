@@ -146,11 +146,15 @@ impl Target for TimedTarget {
         self.drive.model_mut().preset_zone(zone, written_bytes, condition);
     }
 
-    fn preset_area(&mut self, zone: u32) {
+    fn preset_area(&mut self, zone: u32, held_bytes: u64) {
+        let held = held_bytes / BLOCK_BYTES_U64;
         self.aside(zone, Op::Reset);
         self.aside(zone, Op::OpenWithArea);
+        for offset in 0..u32::try_from(held).expect("within a zone") {
+            self.aside(zone, Op::Write { offset, frames: vec![Frame::zeroed()] });
+        }
         let model = self.drive.model_mut();
         model.preset_zone(zone, 0, ZoneCondition::Open);
-        model.preset_area(zone, []);
+        model.preset_area(zone, (0..held).map(|block| block * BLOCK_BYTES_U64));
     }
 }

@@ -222,8 +222,13 @@ impl Target for WallTarget {
         }
     }
 
-    fn preset_area(&mut self, zone: u32) {
+    fn preset_area(&mut self, zone: u32, held_bytes: u64) {
         self.aside(zone, Op::Reset);
         self.aside(zone, Op::OpenWithArea);
+        if held_bytes > 0 {
+            let frames = self.take(held_bytes);
+            let completion = self.aside(zone, Op::Write { offset: 0, frames });
+            self.frames.extend(completion.frames);
+        }
     }
 }

@@ -50,8 +50,8 @@ impl Target for Counting {
         self.model.preset_zone(zone, written_bytes, condition);
     }
 
-    fn preset_area(&mut self, zone: u32) {
-        Target::preset_area(&mut self.model, zone);
+    fn preset_area(&mut self, zone: u32, held_bytes: u64) {
+        Target::preset_area(&mut self.model, zone, held_bytes);
     }
 }
 
@@ -95,7 +95,7 @@ impl Target for RandomPlaces {
     fn preset_zone(&mut self, _zone: u32, _written_bytes: u64, _condition: ZoneCondition) {}
 
     /// Nothing to do: there are no zones.
-    fn preset_area(&mut self, _zone: u32) {}
+    fn preset_area(&mut self, _zone: u32, _held_bytes: u64) {}
 }
 
 /// Writes after the first that are measured in each zone.
