@@ -133,6 +133,13 @@ pub struct BlocksReport {
     /// Blocks written to drives per block written by clients, parity not counted; null before the
     /// first write.
     pub write_amplification: Option<f64>,
+    /// Bytes written to zones for good for each byte of clients, parity among them, since the array was created (ADR 81); null before the
+    /// first write.
+    #[serde(default)]
+    pub flash_bytes_per_user_byte: Option<f64>,
+    /// The same since the server started.
+    #[serde(default)]
+    pub flash_bytes_per_user_byte_since_start: Option<f64>,
     /// Blocks rebuilt because a drive returned an error or wrong data.
     pub corrected_errors: u64,
     /// Blocks rebuilt because their drive is missing.
@@ -561,10 +568,12 @@ impl LayoutReport {
 }
 
 impl BlocksReport {
-    fn of(counters: &LifetimeCounters) -> BlocksReport {
+    fn of(status: &Status, counters: &LifetimeCounters) -> BlocksReport {
         let errors = counters.errors();
         BlocksReport {
             write_amplification: counters.write_amplification(),
+            flash_bytes_per_user_byte: counters.flash_bytes_per_user_byte(),
+            flash_bytes_per_user_byte_since_start: status.counters.flash_bytes_per_user_byte(),
             corrected_errors: errors.blocks_corrected,
             degraded_reads: errors.blocks_read_degraded,
             unreadable_blocks: errors.blocks_unreadable,
@@ -615,7 +624,7 @@ pub fn report(
         spares: directory.file.spare.iter().map(spare).collect(),
         space: SpaceReport::of(status),
         layout: LayoutReport::of(status),
-        blocks: BlocksReport::of(counters),
+        blocks: BlocksReport::of(status, counters),
         memory: status.memory.into(),
         policy: directory.file.engine.policy,
         write_area: status.write_area.map(|area| {
@@ -651,6 +660,15 @@ fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
         None => drive.is_device(),
     });
     shared_hardware::among(real.map(|(index, drive)| (index, directory.path.join(&drive.path))))
+}
+
+/// What the flash was written with.
+fn print_flash(blocks: &BlocksReport) {
+    let BlocksReport { flash_bytes_per_user_byte, flash_bytes_per_user_byte_since_start, .. } = blocks;
+    let Some(ratio) = flash_bytes_per_user_byte else { return println!("flash bytes      -") };
+    let since = flash_bytes_per_user_byte_since_start
+        .map_or_else(String::new, |ratio| format!(", {ratio:.2} since the server started"));
+    println!("flash bytes      {ratio:.2} for each byte of clients{since}");
 }
 
 fn print(report: &StatusReport) {
@@ -711,6 +729,7 @@ fn print(report: &StatusReport) {
         Some(amplification) => println!("write amplif.    {amplification:.2}"),
         None => println!("write amplif.    -"),
     }
+    print_flash(&report.blocks);
     println!("corrected errors {}", report.blocks.corrected_errors);
     println!("degraded reads   {}", report.blocks.degraded_reads);
     println!("unreadable       {}", report.blocks.unreadable_blocks);

@@ -221,6 +221,8 @@ const KEYS: &[&str] = &[
     "large_segments",
     "large_chunk_bytes",
     "write_amplification",
+    "flash_bytes_per_user_byte",
+    "flash_bytes_per_user_byte_since_start",
     "corrected_errors",
     "retired_zones",
     "degraded_reads",
@@ -252,6 +254,12 @@ fn status_answers_served_or_not_and_counts() {
     assert_eq!(served["state"], "clean");
     assert_eq!(served["used_bytes"], 1 << 20);
     assert!(served["write_amplification"].as_f64().is_some_and(|factor| factor >= 1.0), "{served:#}");
+    let flash = |report: &Value, since: &str| report[format!("flash_bytes_per_user_byte{since}")].as_f64();
+    assert!(
+        flash(&served, "").is_some_and(|ratio| ratio > 4.0 / 3.0),
+        "parity of 3+1 and headers: {served:#}"
+    );
+    assert_eq!(flash(&served, ""), flash(&served, "_since_start"), "there was no other server: {served:#}");
     assert_refused(&ask(&["check", text(&dir)]), &["stop the server"]);
     drop(client);
     server.stop();
@@ -259,6 +267,8 @@ fn status_answers_served_or_not_and_counts() {
     assert_keys(&unserved);
     assert_eq!(unserved["served"], false);
     assert_eq!(unserved["used_bytes"], 1 << 20);
+    assert!(flash(&unserved, "") >= flash(&served, ""), "what the last moments wrote counts: {unserved:#}");
+    assert_eq!(flash(&unserved, "_since_start"), None, "there is no server: {unserved:#}");
     let counter = |report: &Value, name: &str| report["counters"][name].as_u64().expect("a counter");
     for name in ["user_blocks_written", "user_blocks_read", "moved_blocks_written"] {
         assert_eq!(counter(&unserved, name), counter(&served, name), "{name} survives the server");
@@ -267,6 +277,7 @@ fn status_answers_served_or_not_and_counts() {
     assert!(checkpoint > counter(&served, "checkpoint_blocks_written"), "a server that stops writes one");
     let words = ask(&["status", text(&dir)]).expect("status");
     assert!(words.contains("clean") && words.contains("64 MiB"), "{words}");
+    assert!(words.contains(" for each byte of clients"), "{words}");
     assert_clean(&dir);
 }
 

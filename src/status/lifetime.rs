@@ -198,22 +198,32 @@ impl LifetimeCounters {
         drive.and_then(|drive| self.drives.get(&uuid_of(drive))).copied().unwrap_or_default()
     }
 
-    /// Blocks written to drives per block written by clients; `None` before the first write.
+    /// Blocks written to drives per block written by clients, parity not counted; `None` before the first write.
     pub fn write_amplification(&self) -> Option<f64> {
-        let counters = Counters {
+        self.written().write_amplification()
+    }
+
+    /// Bytes written to zones for good for each byte of clients; `None` before the first write.
+    pub fn flash_bytes_per_user_byte(&self) -> Option<f64> {
+        self.written().flash_bytes_per_user_byte()
+    }
+
+    /// What was written, in the words of the engine.
+    fn written(&self) -> Counters {
+        Counters {
             user_blocks_written: self.traffic.user_blocks_written,
             tombstone_blocks_written: self.traffic.tombstone_blocks_written,
             moved_blocks_written: self.traffic.moved_blocks_written,
             slot_blocks_written: self.traffic.slot_blocks_written,
             slot_blocks_moved: self.traffic.slot_blocks_moved,
             padding_blocks_written: self.traffic.padding_blocks_written,
+            parity_blocks_written: self.traffic.parity_blocks_written,
             metadata_blocks_written: self.traffic.metadata_blocks_written,
             checkpoint_blocks_written: self.traffic.checkpoint_blocks_written,
             mapping_blocks_written: self.traffic.mapping_blocks_written,
             summary_blocks_written: self.work.summary_blocks_written,
             ..Counters::default()
-        };
-        counters.write_amplification()
+        }
     }
 }
 

@@ -74,6 +74,13 @@ impl Counters {
             + self.parity_blocks_written
     }
 
+    /// Bytes written to zones for good for each byte of clients (ADR 81); `None` before the first write.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a ratio for display")]
+    pub fn flash_bytes_per_user_byte(&self) -> Option<f64> {
+        (self.user_blocks_written > 0).then(|| self.flash_blocks() as f64 / self.user_blocks_written as f64)
+    }
+
     /// Blocks written to drives per block written by clients, parity not counted; `None` before
     /// the first write.
     #[must_use]
