@@ -257,10 +257,10 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
-    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off` or a
-    /// number; drives need random write areas
+    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
+    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8
     #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
-    pub write_area: u32,
+    pub write_area: WriteAreaChoice,
     /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
     /// may then be older than what was acknowledged
     #[arg(long)]
@@ -871,10 +871,27 @@ fn parse_window(text: &str) -> Result<Manner, String> {
     }
 }
 
-/// Zones of the write area; none where it is off.
-fn parse_write_area(text: &str) -> Result<u32, String> {
-    let zones = if text == "off" { Some(0) } else { text.parse().ok().filter(|zones| *zones > 0) };
-    zones.ok_or_else(|| format!("`{text}` zones for the write area: use `off` or a number"))
+/// Zones of each drive for the write area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAreaChoice {
+    Off,
+    /// As many as drives and volume leave room for.
+    Auto,
+    /// So many, or the array is not served.
+    Zones(u32),
+}
+
+fn parse_write_area(text: &str) -> Result<WriteAreaChoice, String> {
+    match text {
+        "off" => Ok(WriteAreaChoice::Off),
+        "auto" => Ok(WriteAreaChoice::Auto),
+        number => number
+            .parse()
+            .ok()
+            .filter(|zones| *zones > 0)
+            .map(WriteAreaChoice::Zones)
+            .ok_or_else(|| format!("`{text}` zones for the write area: use `off`, `auto` or a number")),
+    }
 }
 
 /// Bytes of a limit, zero among them.

@@ -5,7 +5,7 @@ mod lookout;
 mod returning;
 mod write_area;
 
-use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up};
+use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up, WriteAreaChoice};
 use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_clocks::{self, DriveClocks};
@@ -217,7 +217,8 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
         accepts_lost_writes: options.accept_lost_writes,
-        write_area_zones: options.write_area,
+        write_area_zones: write_area::zones_of(options.write_area),
+        write_area_may_be_smaller: options.write_area == WriteAreaChoice::Auto,
         ..Tuning::default()
     }
 }
@@ -254,7 +255,7 @@ fn recover(
                 human_bytes(status.memory.index)
             );
         }
-        write_area::expect(&shard, &set, tuning.write_area_zones)?;
+        write_area::expect(&shard, &set, &tuning)?;
         let mut volume = LogVolume::new(shard, set);
         volume.watch_for_others();
         turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
@@ -470,6 +471,7 @@ impl ServedArray {
             rebuild_due: self.next_spare().is_some(),
             re_added: self.returning.re_added,
             scrub: self.scrub_report(now),
+            write_area: write_area::choice(&self.volume.engine, &self.volume.drives, &self.returning.tuning),
         };
         let mut report = status::report(&self.directory, &self.volume.engine.status(), &total, Some(served));
         for member in &mut report.members {

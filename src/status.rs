@@ -152,9 +152,20 @@ pub struct BlocksReport {
     pub retired_zones: u64,
 }
 
+/// What was chosen for the write area, and why.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct AreaChoice {
+    /// Zones of each drive that were chosen for it; none where it cannot be had, or was given up.
+    pub zones_per_drive: u32,
+    /// Reason for that number.
+    pub why: String,
+}
+
 /// The write area, where small writes wait and are overwritten without wear.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct WriteAreaReport {
+    #[serde(flatten)]
+    pub choice: AreaChoice,
     /// Zones that it has now, over all drives.
     pub zones: u64,
     /// Slots of these zones.
@@ -517,6 +528,8 @@ pub struct Served {
     pub re_added: Option<ReAdded>,
     /// The scrub that is running, or the last one.
     pub scrub: Option<ScrubReport>,
+    /// What became of `--write-area`; `None` where it is off.
+    pub write_area: Option<AreaChoice>,
 }
 
 impl UpkeepReport {
@@ -583,6 +596,30 @@ impl BlocksReport {
     }
 }
 
+impl WriteAreaReport {
+    /// `None` where it is off and slots hold nothing.
+    fn of(
+        status: &Status,
+        counters: &LifetimeCounters,
+        choice: Option<AreaChoice>,
+    ) -> Option<WriteAreaReport> {
+        if status.write_area.is_none() && choice.is_none() {
+            return None;
+        }
+        let area = status.write_area.unwrap_or_default();
+        let (written, absorbed, moved) = counters.slots();
+        Some(WriteAreaReport {
+            choice: choice.unwrap_or_default(),
+            zones: area.zones,
+            slots: area.slots,
+            live: area.live,
+            written,
+            absorbed,
+            moved,
+        })
+    }
+}
+
 /// Puts a status into words.
 pub fn report(
     directory: &Directory,
@@ -608,6 +645,7 @@ pub fn report(
         state: if directory.path.join(&spare.path).exists() { "spare" } else { "missing" }.to_owned(),
     };
     let (hits, misses) = counters.group_uses();
+    let choice = served.as_ref().and_then(|served| served.write_area.clone());
     StatusReport {
         array: uuid::Uuid::from_bytes(status.array).to_string(),
         served: served.is_some(),
@@ -627,17 +665,7 @@ pub fn report(
         blocks: BlocksReport::of(status, counters),
         memory: status.memory.into(),
         policy: directory.file.engine.policy,
-        write_area: status.write_area.map(|area| {
-            let (written, absorbed, moved) = counters.slots();
-            WriteAreaReport {
-                zones: area.zones,
-                slots: area.slots,
-                live: area.live,
-                written,
-                absorbed,
-                moved,
-            }
-        }),
+        write_area: WriteAreaReport::of(status, counters, choice),
         index: status.index.map(|index| IndexReport {
             limit_bytes: index.limit_bytes,
             resident_bytes: index.resident_bytes,
@@ -710,6 +738,10 @@ fn print(report: &StatusReport) {
             "write area       {} of {} slots in {} zones, {} blocks written, {} absorbed, {} moved",
             area.live, area.slots, area.zones, area.written, area.absorbed, area.moved
         );
+        let AreaChoice { zones_per_drive, why } = &area.choice;
+        if !why.is_empty() {
+            println!("                 {zones_per_drive} zones of each drive: {why}");
+        }
     }
     if report.policy == PolicyChoice::Biza && report.write_area.is_none() {
         println!("write area       none: blocks are placed by lifetime, and none is absorbed");

@@ -60,7 +60,7 @@ fn wrong_arguments_are_named_with_their_fix() {
     assert_refused(&ask(&["up", "--dir", text(&dir), "--cores", "0"]), &["--cores"]);
     for zones in ["0", "some", "2.5"] {
         let up = ask(&["up", "--dir", text(&dir), "--write-area", zones]);
-        assert_refused(&up, &["--write-area", zones, "`off` or a number"]);
+        assert_refused(&up, &["--write-area", zones, "`off`, `auto` or a number"]);
     }
     assert_refused(&ask(&[]), &["create", "serve", "status"]);
 }
@@ -78,6 +78,13 @@ fn a_write_area_that_an_array_cannot_have_is_refused_with_the_reason() {
     assert_refused(&plain, &["--write-area 2", "drive 0", "--zrwa-window"]);
     let many = up("many", &windows, &["--write-area", "200"]);
     assert_refused(&many, &["--write-area 200", "at most", "use --write-area"]);
+    // The number that is named will do, and one more will not.
+    let said = many.stderr.split("use --write-area ").nth(1).unwrap();
+    let zones: u32 = said.split(',').next().unwrap().parse().unwrap();
+    let one_more = (zones + 1).to_string();
+    assert_refused(&up("many", &[], &["--write-area", &one_more]), &["at most", &zones.to_string()]);
+    let as_many = ["--write-area", &zones.to_string()];
+    Server::serve_with(&scratch.join("many"), &as_many).stop();
     let mirror = [&windows[..], &["--level", "raid01"]].concat();
     assert_refused(&up("mirror", &mirror, &["--write-area", "2"]), &["--write-area 2", "mirrors"]);
     let on_disk = Scratch::new("noareacache");

@@ -9,7 +9,7 @@ use super::served::{ServedMd, SweepLog};
 use super::shards::{Bells, Seats};
 use super::status::control_path;
 use super::watch::Watch;
-use crate::cli::ServiceOptions;
+use crate::cli::{ServiceOptions, WriteAreaChoice};
 use crate::exit::Exit;
 use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
 use crate::exports::wanted::Wanted;
@@ -145,7 +145,7 @@ fn expect_options(options: &ServiceOptions) -> Result<()> {
         ("--index-memory", options.index_memory.is_some()),
         ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),
         ("--rebuild-rate", options.rebuild_rate.is_some()),
-        ("--write-area", options.write_area > 0),
+        ("--write-area", options.write_area != WriteAreaChoice::Off),
         ("--accept-lost-writes", options.accept_lost_writes),
     ];
     match foreign.into_iter().find(|(_, is_given)| *is_given) {

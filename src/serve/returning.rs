@@ -32,7 +32,7 @@ const FAILURE_KEPT_MAX: Nanos = Nanos(5_000_000_000);
 
 /// See the module.
 pub(super) struct Returning {
-    tuning: Tuning,
+    pub(super) tuning: Tuning,
     clock: WallClock,
     stage: Stage,
     /// Requests that clients made meanwhile.

@@ -1,40 +1,95 @@
-//! `--write-area`: a write area that an array cannot have is refused by name before clients are served.
+//! `--write-area`: a write area that an array cannot have is refused by name before clients are served; `auto` takes what there is room
+//! for, and says why.
 
+use crate::cli::WriteAreaChoice;
 use crate::exit::Exit;
+use crate::status::AreaChoice;
 use anyhow::Result;
 use array::log::Shard;
 use array::log::area::NoWriteArea;
+use array::log::config::Tuning;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use zone::device::Areas;
 use zone::drives::DriveSet;
 
-/// Refuses so many zones of each drive where array or drives cannot have them.
+/// Most zones of each drive that `auto` takes: each of the first eight saves flash bytes (`lab run biza16`, docs/experiments.md), more
+/// were not measured.
+const AUTO_ZONES_MAX: u32 = 8;
+
+/// Zones of each drive that are asked for.
+pub fn zones_of(choice: WriteAreaChoice) -> u32 {
+    match choice {
+        WriteAreaChoice::Off => 0,
+        WriteAreaChoice::Auto => AUTO_ZONES_MAX,
+        WriteAreaChoice::Zones(zones) => zones,
+    }
+}
+
+/// Refuses so many zones of each drive where array or drives cannot have them. With `auto`, says what there is instead.
 ///
 /// # Errors
 /// When there can be no such area: what is in its way, and what to do.
-pub fn expect(shard: &Shard, drives: &DriveSet, zones: u32) -> Result<()> {
+pub fn expect(shard: &Shard, drives: &DriveSet, tuning: &Tuning) -> Result<()> {
+    if let Some(AreaChoice { zones_per_drive, why }) = choice(shard, drives, tuning)
+        && tuning.write_area_may_be_smaller
+    {
+        log::info!("--write-area auto: {zones_per_drive} zones of each drive: {why}");
+        return Ok(());
+    }
+    let zones = tuning.write_area_zones;
     let Some(why) = (zones > 0).then(|| shard.no_write_area(zones)).flatten() else { return Ok(()) };
-    let why = match why {
-        NoWriteArea::Level => "mirrors and RAID-0 have none: leave --write-area away".to_owned(),
-        NoWriteArea::NoWindows => format!("{}; leave --write-area away", windows_in_words(drives)),
+    let (reason, remedy) = reason_and_remedy(why, shard, drives);
+    Err(Exit::Usage.error(format!("--write-area {zones}: {reason}: {remedy}")))
+}
+
+/// What was chosen where so much was asked for, and why; `None` where the write area is off.
+pub fn choice(shard: &Shard, drives: &DriveSet, asked: &Tuning) -> Option<AreaChoice> {
+    let zones = shard.write_area_zones();
+    let why = if asked.write_area_zones == 0 {
+        return None;
+    } else if zones == 0 && shard.had_write_area() {
+        "given up, for a drive refused an area or space ran out".to_owned()
+    } else if !asked.write_area_may_be_smaller {
+        "as asked for".to_owned()
+    } else if zones == AUTO_ZONES_MAX {
+        "the most that `auto` takes".to_owned()
+    } else {
+        match shard.no_write_area(zones + 1) {
+            Some(NoWriteArea::TooMany { zones_max: 1.. }) => {
+                "the volume and the drives leave room for no more".to_owned()
+            }
+            Some(why) => reason_and_remedy(why, shard, drives).0,
+            // A drive with fewer areas was replaced since.
+            None => "there was room for no more when the array was mounted".to_owned(),
+        }
+    };
+    Some(AreaChoice { zones_per_drive: zones, why })
+}
+
+/// Reason why there is no write area of so many zones, and remedy.
+fn reason_and_remedy(why: NoWriteArea, shard: &Shard, drives: &DriveSet) -> (String, String) {
+    let away = "leave --write-area away".to_owned();
+    match why {
+        NoWriteArea::Level => ("mirrors and RAID-0 have none".to_owned(), away),
+        NoWriteArea::NoWindows => (windows_in_words(drives), away),
         NoWriteArea::IndexOnDrives => {
-            "it needs all of the index in memory: leave --index-memory away".to_owned()
+            ("it needs all of the index in memory".to_owned(), "leave --index-memory away".to_owned())
         }
         NoWriteArea::TooMany { zones_max: 0 } => {
             let status = shard.status();
-            format!(
-                "the volume leaves no room for it, or the {} segments that are open for clients no active zones of the drives: \
-                 create the array with a smaller --size, or on drives with more active zones (--max-open)",
+            let reason = format!(
+                "the volume leaves no room for it, or the {} segments that are open for clients no active zones of the drives",
                 status.small_segments + status.large_segments
-            )
+            );
+            let remedy =
+                "create the array with a smaller --size, or on drives with more active zones (--max-open)";
+            (reason, remedy.to_owned())
         }
         NoWriteArea::TooMany { zones_max } => {
-            format!(
-                "the volume and the drives leave room for {zones_max} at most: use --write-area {zones_max}"
-            )
+            let reason = format!("the volume and the drives leave room for {zones_max} at most");
+            (reason, format!("use --write-area {zones_max}, or auto"))
         }
-    };
-    Err(Exit::Usage.error(format!("--write-area {zones}: {why}")))
+    }
 }
 
 /// Which drive has no windows that can be used, or other ones than the first.

@@ -106,6 +106,55 @@ fn what_slots_hold_outlives_kill_9_and_a_drive() {
 }
 
 #[test]
+fn auto_takes_what_there_is_room_for_and_says_why() {
+    let scratch = Scratch::below(MEMORY, "slotsauto");
+    let auto = ["--write-area", "auto"];
+    // Many active zones and little data leave room for more than is taken.
+    let roomy = scratch.join("roomy");
+    let make = ["create", text(&roomy), "--size", "16MiB", "--zones", "200", "--zone-capacity", "512KiB"];
+    let windows = ["--max-open", "40", "--zrwa-window", "64KiB", "--zrwa-granule", "16KiB"];
+    let made = run_for(SOON, zoneweave().args(make).args(windows));
+    assert_eq!(made.code(), Some(0), "{made}");
+    // Few of them, for there are few zones.
+    let tight = scratch.join("tight");
+    // None, for drives have no windows, or the array is of another kind.
+    let (plain, mirror) = (scratch.join("plain"), scratch.join("mirror"));
+    let up = |dir: &Path, options: &[&str]| Server::up(dir, &[options, &auto[..]].concat());
+    let with_windows = ["--size", "64MiB", "--zrwa-window", "256KiB"];
+    let of = |server: Server, dir: &Path, because: &str| {
+        let area = write_area(dir);
+        let zones = area["zones_per_drive"].as_u64().unwrap();
+        let why = area["why"].as_str().unwrap().to_owned();
+        assert!(why.contains(because), "{area}");
+        let words = run_for(SOON, zoneweave().args(["status", text(dir)]));
+        assert!(words.stdout.contains(&format!("{zones} zones of each drive: {why}")), "{words}");
+        assert!(until(SOON, || write_area(dir)["zones"] == zones * 4), "{}", write_area(dir));
+        write(&server, 5);
+        verify(&server, 5);
+        assert_eq!(write_area(dir)["written"].as_u64().unwrap() > 0, zones > 0, "{}", write_area(dir));
+        server.stop();
+        assert_clean(dir);
+        zones
+    };
+    assert_eq!(of(Server::serve_with(&roomy, &auto), &roomy, "the most that `auto` takes"), 8);
+    let some = of(up(&tight, &with_windows), &tight, "leave room for no more");
+    assert!((1..8).contains(&some), "{some}");
+    assert_eq!(of(up(&plain, &["--size", "64MiB"]), &plain, "drive 0 has no random write areas"), 0);
+    let mirrors = [&with_windows[..], &["--level", "raid01"]].concat();
+    assert_eq!(of(up(&mirror, &mirrors), &mirror, "mirrors"), 0);
+    // What is asked for by number is told, too; `off` says nothing.
+    let server = Server::serve_with(&tight, &["--write-area", "1"]);
+    assert_eq!(
+        (&write_area(&tight)["zones_per_drive"], &write_area(&tight)["why"]),
+        (&1.into(), &"as asked for".into())
+    );
+    server.stop();
+    let server = Server::serve(&tight);
+    assert!(write_area(&tight).is_null(), "{}", write_area(&tight));
+    server.stop();
+}
+
+#[test]
 fn a_rotten_copy_in_a_slot_is_named_and_the_other_one_serves() {
     let scratch = Scratch::below(MEMORY, "slotrot");
     let dir = scratch.join("a");

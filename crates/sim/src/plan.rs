@@ -577,6 +577,7 @@ impl Plan {
             wide_entries: self.members.is_multiple_of(3),
             accepts_lost_writes: false,
             write_area_zones: self.areas.as_ref().map_or(0, |areas| areas.write_area),
+            write_area_may_be_smaller: false,
             lifetimes: self.lifetimes(),
             slots_at_any_depth: self.slots_at_any_depth(),
             mount_tag: 0,

@@ -151,6 +151,8 @@ pub struct Tuning {
     pub accepts_lost_writes: bool,
     /// Zones of each drive that the write area gets (ADR 53); none without one.
     pub write_area_zones: u32,
+    /// Fewer will do where drives or volume leave no room for as many; else there is no write area then.
+    pub write_area_may_be_smaller: bool,
     /// How it is told which blocks are worth a slot of it (ADR 54).
     pub lifetimes: Lifetimes,
     /// Blocks that are worth a slot get one however many writes are under way: less wear, at the cost of throughput.
@@ -200,6 +202,7 @@ impl Default for Tuning {
             wide_entries: false,
             accepts_lost_writes: false,
             write_area_zones: 0,
+            write_area_may_be_smaller: false,
             lifetimes: Lifetimes::default(),
             slots_at_any_depth: false,
             mount_tag: 0,

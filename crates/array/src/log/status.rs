@@ -59,7 +59,7 @@ pub struct IndexStatus {
 }
 
 /// The write area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteAreaStatus {
     /// Zones that it has now, over all drives; none while a member is missing.
     pub zones: u64,

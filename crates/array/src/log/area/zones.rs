@@ -31,11 +31,16 @@ impl ArrayConfig {
         (places.slots() > 0).then_some(places)
     }
 
-    /// Zones of each drive that the write area gets when so many are asked for: all of them, or none.
+    /// Zones of each drive that the write area gets when so many are asked for: all of them, as many as there is room for where fewer
+    /// will do, or none.
     #[must_use]
     pub fn write_area_zones(&self, tuning: &Tuning) -> u32 {
         let wanted = tuning.write_area_zones;
-        if self.no_write_area(wanted, tuning).is_none() { wanted } else { 0 }
+        match self.no_write_area(wanted, tuning) {
+            None => wanted,
+            Some(NoWriteArea::TooMany { zones_max }) if tuning.write_area_may_be_smaller => zones_max,
+            Some(_) => 0,
+        }
     }
 
     /// True when drives and volume leave room for a write area of so many zones of each drive.
@@ -84,6 +89,18 @@ impl Shard {
     #[must_use]
     pub fn no_write_area(&self, zones: u32) -> Option<NoWriteArea> {
         self.core.config.no_write_area(zones, &self.core.tuning)
+    }
+
+    /// Zones of each drive that the mount chose for the write area; none when it was given up since.
+    #[must_use]
+    pub fn write_area_zones(&self) -> u32 {
+        self.area.zones_wanted
+    }
+
+    /// True when the mount chose zones of each drive for a write area, whatever became of it.
+    #[must_use]
+    pub fn had_write_area(&self) -> bool {
+        self.core.tuning.write_area_zones > 0
     }
 
     /// Opens the area and gives it up, as far as that can go on.
@@ -209,4 +226,39 @@ fn give_up(core: &mut Core, slot: SegmentSlot) {
     }
     core.segments.get_mut(slot).enter(SegmentState::Condemned);
     core.segments.evacuate(slot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::config::test_array;
+    use zone::device::Areas;
+
+    #[test]
+    fn an_area_is_as_large_as_asked_for_or_as_there_is_room_for() {
+        let areas = Areas { zones_max: 14, window_blocks: 64, granule_blocks: 4, explicit_commit: true };
+        let array = |zones, active_zones_max, percent| {
+            let mut config = test_array::array(400, zones, active_zones_max, percent);
+            config.geometry.areas = Some(areas);
+            config
+        };
+        let zones = |config: &ArrayConfig, write_area_zones, write_area_may_be_smaller| {
+            config.write_area_zones(&Tuning {
+                write_area_zones,
+                write_area_may_be_smaller,
+                ..Tuning::default()
+            })
+        };
+        let roomy = array(200, 40, 50);
+        assert_eq!((zones(&roomy, 8, false), zones(&roomy, 8, true)), (8, 8));
+        for config in [array(200, 9, 50), array(60, 40, 100)] {
+            assert_eq!(zones(&config, 8, false), 0, "all or none");
+            let fewer = zones(&config, 8, true);
+            assert!((1..8).contains(&fewer), "{fewer}");
+            assert_eq!(zones(&config, fewer, false), fewer);
+            assert_eq!(zones(&config, fewer + 1, false), 0, "there is room for no more");
+        }
+        let none = ArrayConfig { geometry: test_array::array(400, 200, 40, 50).geometry, ..roomy };
+        assert_eq!(zones(&none, 8, true), 0, "no windows");
+    }
 }
