@@ -82,6 +82,8 @@ pub struct Faults {
     pub relapses: BTreeMap<(u32, u32), u32>,
     /// Blocks that were last read wrong.
     read_wrong: BTreeSet<(u32, u32)>,
+    /// Openings with random write areas that will be refused.
+    pub areas_refused: u32,
     /// Blocks the next zone that is reset will lose.
     pub shrink_next: u32,
     /// Zones that hold less than they should.
@@ -657,6 +659,10 @@ impl Drive {
                 };
                 let end = start as usize + frames.len();
                 (end > capacity).then_some(Status::ZoneBoundaryError)?
+            }
+            Op::OpenWithArea => {
+                self.faults.areas_refused = self.faults.areas_refused.checked_sub(1)?;
+                Status::NoAreaLeft
             }
             _ => return None,
         };

@@ -74,6 +74,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::ReAdd { .. }
             | Step::AreaTake { .. }
             | Step::AreaDrop { .. }
+            | Step::AreaRefuse { .. }
             | Step::ScrubStop
             | Step::Restart
             | Step::Kill
@@ -123,6 +124,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.kill();
     author.hiccup();
     author.meet_rival();
+    author.refuse_areas();
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"
@@ -409,6 +411,23 @@ impl Author<'_> {
             if breaks && random.chance(1, 100) {
                 let member = pick(&mut random, &self.culprits);
                 self.steps.push(Step::AreaTake { member, seed: random.bits() >> 32 });
+            }
+        }
+    }
+
+    /// One drive now and then has no random write area left when it is asked, in one run in six with areas. Drawn last, from a stream of
+    /// its own.
+    fn refuse_areas(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x7265_6675);
+        if self.plan.areas.is_none() || self.plan.raizn.is_some() || !random.chance(1, 6) {
+            return;
+        }
+        let member = random.index(self.plan.members);
+        for step in std::mem::take(&mut self.steps) {
+            self.steps.push(step);
+            if random.chance(1, 30) {
+                let count = 1 + u32::try_from(random.below(4)).expect("a small number");
+                self.steps.push(Step::AreaRefuse { member, count });
             }
         }
     }

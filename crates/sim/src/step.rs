@@ -21,6 +21,7 @@
 //!   miswrite 1 [at chunk+4]              a write lands in another place
 //!   write-fault 1 [at chunk+4]           a write is refused
 //!   area take 1 77   area drop 1         a drive finishes a zone by itself; its windows are gone after the power failed
+//!   area refuse 1 3                      a drive has no random write area left when it is asked for the next three
 //!   zone 1 read-only 77   zone 1 offline 77   shrink 1 4        a zone fails; loses 4 blocks when reset
 //! ```
 
@@ -226,9 +227,11 @@ pub enum Step {
     AreaTake { member: usize, seed: u64 },
     /// What a drive held in windows is gone, power off.
     AreaDrop { member: usize },
-    /// Another server mounts the array on the same drives and writes, while this one has it. The last one: where a step stands is in the
-    /// hashes of event logs.
+    /// Another server mounts the array on the same drives and writes, while this one has it.
     Rival { blocks: u64, seed: u64 },
+    /// A drive refuses the next openings of zones with random write areas. The last one: where a step stands is in the hashes of event
+    /// logs.
+    AreaRefuse { member: usize, count: u32 },
 }
 
 impl Step {
@@ -347,6 +350,7 @@ impl fmt::Display for Step {
             }
             Step::AreaTake { member, seed } => write!(f, "area take {member} {seed}"),
             Step::AreaDrop { member } => write!(f, "area drop {member}"),
+            Step::AreaRefuse { member, count } => write!(f, "area refuse {member} {count}"),
             Step::Shrink { member, blocks } => write!(f, "shrink {member} {blocks}"),
         }
     }
@@ -487,6 +491,7 @@ impl Words<'_> {
             "area" => match self.0.next()? {
                 "take" => Step::AreaTake { member: self.number()?, seed: self.number()? },
                 "drop" => Step::AreaDrop { member: self.number()? },
+                "refuse" => Step::AreaRefuse { member: self.number()?, count: self.number()? },
                 _ => return None,
             },
             "shrink" => Step::Shrink { member: self.number()?, blocks: self.number()? },
@@ -530,6 +535,7 @@ mod tests {
             "back 1",
             "area take 1 77",
             "area drop 1",
+            "area refuse 1 3",
             "crash at commit+2",
             "blank 1",
             "foreign 1",

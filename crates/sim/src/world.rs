@@ -135,6 +135,7 @@ impl World {
             | Step::Zone { .. }
             | Step::AreaTake { .. }
             | Step::Shrink { .. } => self.break_something(step)?,
+            Step::AreaRefuse { member, count } => self.refuse_areas(member, count),
             // Until the power is back, clients have nobody to talk to.
             _ if self.service.is_dark() => {}
             Step::Write { lba, blocks, fua } => self.service.write(lba, blocks, fua)?,
@@ -205,6 +206,15 @@ impl World {
     }
 
     /// A drive breaks.
+    /// A drive refuses areas, which costs it nothing: zones are written without.
+    fn refuse_areas(&mut self, member: usize, count: u32) {
+        if member < self.service.plan.members {
+            let drive = self.bays.drive_of[member];
+            self.service.rack.lock().drives[drive].faults.areas_refused += count;
+            self.service.ledger.count("random write areas refused", u64::from(count));
+        }
+    }
+
     fn break_something(&mut self, step: &Step) -> Result<(), Failure> {
         let Some(member) = step.member().filter(|member| *member < self.service.plan.members) else {
             return Ok(());

@@ -327,6 +327,7 @@ const FEATURES: &[Feature] = &[
     without!("zone read-only", Step::Zone { offline: false, .. }),
     without!("zone offline", Step::Zone { offline: true, .. }),
     without!("shrink", Step::Shrink { .. }),
+    without!("area refuse", Step::AreaRefuse { .. }),
     without!("hang", Step::Hang { .. }),
     without!("die", Step::Die { .. }),
     without!("fail", Step::Fail { .. }),
