@@ -691,7 +691,11 @@ fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
 }
 
 /// What the flash was written with.
-fn print_flash(blocks: &BlocksReport) {
+fn print_wear(blocks: &BlocksReport) {
+    match blocks.write_amplification {
+        Some(amplification) => println!("write amplif.    {amplification:.2}"),
+        None => println!("write amplif.    -"),
+    }
     let BlocksReport { flash_bytes_per_user_byte, flash_bytes_per_user_byte_since_start, .. } = blocks;
     let Some(ratio) = flash_bytes_per_user_byte else { return println!("flash bytes      -") };
     let since = flash_bytes_per_user_byte_since_start
@@ -757,11 +761,7 @@ fn print(report: &StatusReport) {
             index.misses
         );
     }
-    match report.blocks.write_amplification {
-        Some(amplification) => println!("write amplif.    {amplification:.2}"),
-        None => println!("write amplif.    -"),
-    }
-    print_flash(&report.blocks);
+    print_wear(&report.blocks);
     println!("corrected errors {}", report.blocks.corrected_errors);
     println!("degraded reads   {}", report.blocks.degraded_reads);
     println!("unreadable       {}", report.blocks.unreadable_blocks);
