@@ -13,8 +13,17 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("slots-move-to-make-room", slots_move()),
         ("several-keys-in-one-command", several_keys()),
         ("parts-of-a-large-value", parts()),
+        ("parts-that-begin-anywhere", parts_from_anywhere()),
         ("superseded-copy-and-a-full-journal", superseded_copy()),
     ]
+}
+
+/// Parts of a large value on flash that begin with each byte of its first pages, among them the last byte of a page and the first.
+fn parts_from_anywhere() -> Run {
+    let large = Act::Set { key: 0, bytes: 12_000, filler: Filler::Dots, expiry: Expiry::Never };
+    let part = |first| [Act::GetPart { key: 0, part: Part { first, last: first + 9 } }, Act::Drain];
+    let acts = [large, Act::Rest].into_iter().chain((0..8_200).flat_map(part)).chain([Act::Rest]).collect();
+    Run { plan: Plan { drives: 1, ..plan() }, acts }
 }
 
 /// What hides a version is on its way when the key is read, and the power fails before it is there: the read has to wait.

@@ -15,6 +15,7 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("drive-joins-before-slow-resets", slow_resets()),
         ("stop-in-good-order-with-a-slow-journal", slow_journal()),
         ("drive-joins-beside-a-record", joins_beside_a_record()),
+        ("journal-goes-beside-a-victim", journal_beside_a_victim()),
     ]
 }
 
@@ -92,4 +93,21 @@ fn joins_beside_a_record() -> Run {
         Act::Rest,
     ];
     Run { plan: Plan { seed: 7, drives: 2, slow: Some((Kind::Superblock, 24)), ..plan() }, acts }
+}
+
+/// A victim takes long to be reset; meanwhile entries that hide what it holds are not written again, if it is not counted, the journal zone
+/// that had them is reset, and the power fails.
+fn journal_beside_a_victim() -> Run {
+    let large = |key| Act::Set { key, bytes: 9_000, filler: Filler::Dots, expiry: Expiry::Never };
+    let mut acts: Vec<Act> = (0..24).map(store).chain([Act::Rest]).collect();
+    acts.extend((0..10).flat_map(|key| [Act::Remove(key), Act::Drain]).chain([Act::Rest]));
+    let at = Moment { kind: Kind::Reset, skip: 4 };
+    acts.push(Act::StopAt { power: true, at });
+    for count in 0..120 {
+        acts.push(large(10 + count % 5));
+        acts.extend((0..4).flat_map(|more| [store(15 + (count * 4 + more) % 9), Act::Drain]));
+    }
+    acts.extend([Act::ReadAll, Act::Rest]);
+    let plan = Plan { drives: 1, zones: 9, zone_blocks: 14, depth: 8, ..plan() };
+    Run { plan: Plan { seed: 11, slow: Some((Kind::Reset, 400)), ..plan }, acts }
 }
