@@ -179,6 +179,15 @@ impl Ledger {
         }
     }
 
+    /// Nothing of a shard is owed.
+    pub fn forgive_shard(&mut self, shard: usize) {
+        self.owed
+            .iter_mut()
+            .zip(&self.shards)
+            .filter(|(_, of)| **of == shard)
+            .for_each(|(owed, _)| *owed = None);
+    }
+
     /// Nothing is owed.
     pub fn forgive_all(&mut self) {
         self.owed.fill(None);

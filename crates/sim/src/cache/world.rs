@@ -795,9 +795,15 @@ impl World {
         let first = if shards > 1 { self.crossing.index(shards) } else { 0 };
         let mut all: Vec<(usize, Seen)> = seen.into_iter().enumerate().collect();
         all.rotate_left(first);
-        let mut mounted: Vec<Result<CacheVolume, MountError>> = Vec::new();
+        let (mut mounted, mut ready): (Vec<Result<CacheVolume, MountError>>, Vec<usize>) = Default::default();
         for (shard, seen) in all {
-            mounted.push(seen.mount(self.host(shard), how));
+            let result = seen.mount(self.host(shard), how);
+            ready.extend(result.is_ok().then_some(shard));
+            mounted.push(result);
+        }
+        if ready.len() < shards {
+            // What they have hidden, and evicted, until they were ready is not told by the next mount.
+            ready.into_iter().for_each(|shard| self.ledger.forgive_shard(shard));
         }
         mounted.rotate_right(first);
         let volumes = mounted.into_iter().collect::<Result<_, _>>()?;

@@ -1,9 +1,11 @@
 //! Runs of caches of several shards.
 
-use super::super::act::{Act, KEYS, Moment};
+use super::super::act::{Act, Expiry, Filler, KEYS, Moment};
 use super::super::{Plan, Run};
 use super::{plan, stop, store};
 use crate::step::Kind;
+use ::cache::config::Acknowledge;
+use ::cache::policy::Eviction;
 
 /// A second, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -18,6 +20,7 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("shards-of-another-number", another_number(2, &[1, 3, 4])),
         ("shards-where-there-are-none", another_number(1, &[2, 3])),
         ("shards-are-scanned-while-slots-move", scanned()),
+        ("shards-mounted-beside-one-that-is-not", mounted_beside_another()),
     ]
 }
 
@@ -31,6 +34,33 @@ fn store_all() -> impl Iterator<Item = Act> {
 
 fn power_off() -> Act {
     Act::Stop { power: true, cut: None }
+}
+
+/// A shard is ready, which took the eviction of what journals of another width are about, and another is not, for a drive has died meanwhile:
+/// to the ledger the object was forgotten without a cause.
+fn mounted_beside_another() -> Run {
+    let set = |key, bytes, filler, expiry| Act::Set { key, bytes, filler, expiry };
+    let acts = vec![
+        Act::StopAt { power: true, at: Moment { kind: Kind::Any, skip: 13 } },
+        set(0, 200, Filler::Dots, Expiry::Never),
+        set(3, 10, Filler::Block, Expiry::After(18)),
+        set(0, 10, Filler::Block, Expiry::After(11)),
+        set(3, 40, Filler::Block, Expiry::Never),
+        Act::Rest,
+        Act::Die { drive: 0, at: Some(Moment { kind: Kind::Reset, skip: 5 }) },
+        Act::Resize(4096),
+        power_off(),
+        set(3, 40, Filler::Dots, Expiry::Never),
+        set(3, 40, Filler::Dots, Expiry::Never),
+        set(0, 10, Filler::Dots, Expiry::After(16)),
+        set(3, 10, Filler::Block, Expiry::Never),
+        Act::Resize(512),
+    ];
+    let plan = Plan { seed: 30_000_042_145, zones: 14, zone_blocks: 33, transfer_blocks: 7, ..sharded(3, 0) };
+    let plan =
+        Plan { is_volatile: true, latency_ns: 640_000, batch_pages: 6, copies_kib: 1, depth: 6, ..plan };
+    let plan = Plan { eviction: Eviction::S3Fifo, ttl_groups: [1, 9, 38], active_zones: 7, ..plan };
+    Run { plan: Plan { endurance: 1 << 26, acknowledge: Acknowledge::Media, ..plan }, acts }
 }
 
 /// Requests are on their way for seconds. The power fails when one shard has cleared everything and the other knows nothing of it, or while
