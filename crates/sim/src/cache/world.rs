@@ -709,6 +709,8 @@ impl World {
                 }
                 Err(error) => {
                     self.tally.refusals += 1;
+                    // The process ends, and what shards that were ready had under way is answered to nobody.
+                    self.go_dark(false);
                     if !self.cure(&error)? {
                         return Ok(false);
                     }

@@ -1,6 +1,6 @@
 //! Runs of caches of several shards.
 
-use super::super::act::{Act, Expiry, Filler, KEYS, Moment};
+use super::super::act::{self, Act, Expiry, Filler, KEYS, Moment};
 use super::super::{Plan, Run};
 use super::{plan, stop, store};
 use crate::step::Kind;
@@ -21,6 +21,7 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("shards-where-there-are-none", another_number(1, &[2, 3])),
         ("shards-are-scanned-while-slots-move", scanned()),
         ("shards-mounted-beside-one-that-is-not", mounted_beside_another()),
+        ("shards-mounted-in-vain-with-commands-under-way", commands_under_way()),
     ]
 }
 
@@ -61,6 +62,13 @@ fn mounted_beside_another() -> Run {
         Plan { is_volatile: true, latency_ns: 640_000, batch_pages: 6, copies_kib: 1, depth: 6, ..plan };
     let plan = Plan { eviction: Eviction::S3Fifo, ttl_groups: [1, 9, 38], active_zones: 7, ..plan };
     Run { plan: Plan { endurance: 1 << 26, acknowledge: Acknowledge::Media, ..plan }, acts }
+}
+
+/// The run of a seed: a mount is refused for a shard while others, which were ready, have commands under way; their answers came to the shards
+/// of the next mount.
+fn commands_under_way() -> Run {
+    let plan = Plan::draw(30_000_062_631);
+    Run { acts: act::draw(&plan), plan }
 }
 
 /// Requests are on their way for seconds. The power fails when one shard has cleared everything and the other knows nothing of it, or while
