@@ -58,7 +58,8 @@ fn out_of_memory(bytes: usize) {
         // There is nobody else to tell.
         let _written = rustix::io::write(std::io::stderr(), &text[..text.len() - left]);
     }
-    std::process::exit(code);
+    // Nothing that runs at an end may wait for a lock of another thread, which lacks memory, too, and stands where it held it.
+    signal_hook::low_level::exit(code);
 }
 
 /// Nobody may empty the pipe that errors go to.
