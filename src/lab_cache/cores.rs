@@ -21,8 +21,11 @@ pub struct CacheCores {
     pub cores_max: u32,
     #[command(flatten)]
     pub measure: Rounds,
+    /// Only loads in whose names this is
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// The engine alone instead: a shard for each thread, and one shard behind a lock that all threads take
-    #[arg(long, conflicts_with_all = ["out", "seconds"])]
+    #[arg(long, conflicts_with_all = ["out", "seconds", "only"])]
     pub lock: bool,
     /// Print one JSON object a row
     #[arg(long)]
@@ -43,6 +46,7 @@ pub fn run(options: &CacheCores) -> Result<ExitCode> {
         cores_max: usize::try_from(options.cores_max).expect("64 at most"),
         seconds: options.measure.seconds,
         rounds: options.measure.rounds,
+        only: options.only.clone().unwrap_or_default(),
         progress: &|done, all, last| steps.show(done, all, last),
     };
     if !options.json {

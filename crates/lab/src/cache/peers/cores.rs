@@ -56,6 +56,8 @@ pub struct CoresOptions<'a> {
     pub seconds: u32,
     /// Measurements of each number of cores.
     pub rounds: u32,
+    /// Only loads in whose names this is; all, if it is empty.
+    pub only: String,
     /// Told how many measurements are made, of how many, and what the last one was.
     pub progress: &'a dyn Fn(usize, usize, &str),
 }
@@ -113,9 +115,12 @@ pub fn run(options: &CoresOptions<'_>, mut told: impl FnMut(&Row)) -> Result<Vec
     let mut rows = Vec::new();
     let rounds = usize::try_from(options.rounds).expect("64 bits");
     let kinds = kinds(options.cores_max);
-    let all = PLANS.len() * kinds.len() * rounds;
+    let plans: Vec<&Plan> = PLANS.iter().filter(|plan| plan.name.contains(&options.only)).collect();
+    let names = || PLANS.each_ref().map(|plan| plan.name).join("; ");
+    ensure!(!plans.is_empty(), "no load has {:?} in its name: {}", options.only, names());
+    let all = plans.len() * kinds.len() * rounds;
     let mut done = 0;
-    for plan in &PLANS {
+    for plan in plans {
         let directory = WorkDirectory::new("cache-cores")?;
         let start = |(shards, cores): &(usize, usize)| {
             let dir = directory.join(&format!("cores-{cores}-{shards}"));
