@@ -20,7 +20,6 @@ pub mod served;
 mod servers;
 
 use crate::paired::{Paired, Row as Cost};
-use crate::precise::precise_u64;
 use crate::wall::program::{self, Program};
 use anyhow::{Result, bail, ensure};
 pub use foyer::Foyer;
@@ -162,6 +161,14 @@ const GROUPS: [Group; 3] = [
     },
 ];
 
+/// Those of `all` in whose names `only` is.
+fn named<'a, T>(all: &'a [T], name: impl Fn(&T) -> &str, (what, only): (&str, &str)) -> Result<Vec<&'a T>> {
+    let found: Vec<&T> = all.iter().filter(|one| name(one).contains(only)).collect();
+    let names = || all.iter().map(&name).collect::<Vec<&str>>().join("; ");
+    ensure!(!found.is_empty(), "no {what} has {only:?} in its name: {}", names());
+    Ok(found)
+}
+
 /// Runs the comparison; `told` is told each row as it is there.
 ///
 /// # Errors
@@ -223,17 +230,13 @@ impl Group {
         let measured = Paired::measure(options.rounds, |is_peer| {
             let served = if is_peer { peer } else { own };
             seed += 1;
-            let seconds = served.process.seconds()?;
-            let answered = load::apply(served.port, &load, seed)?;
-            ensure!(answered.requests > 0, "nothing was answered");
-            ensure!(answered.wrong == 0, "{} values that were read are wrong", answered.wrong);
+            let cost = served.measure(&load, seed)?;
             if plan.way == Way::Get {
                 let least = &mut hit_ratios[usize::from(is_peer)];
-                *least = least.min(answered.hit_ratio());
+                *least = least.min(cost.answered.hit_ratio());
             }
-            let us = (served.process.seconds()? - seconds) * 1e6;
             bench.step(plan.name);
-            Ok(us / precise_u64(answered.requests))
+            Ok(cost.us_per_request)
         })?;
         let reads = plan.way == Way::Get;
         let flash_share = Hits::now(own_dir)?.flash_share_since(&before);

@@ -115,9 +115,7 @@ pub fn run(options: &CoresOptions<'_>, mut told: impl FnMut(&Row)) -> Result<Vec
     let mut rows = Vec::new();
     let rounds = usize::try_from(options.rounds).expect("64 bits");
     let kinds = kinds(options.cores_max);
-    let plans: Vec<&Plan> = PLANS.iter().filter(|plan| plan.name.contains(&options.only)).collect();
-    let names = || PLANS.each_ref().map(|plan| plan.name).join("; ");
-    ensure!(!plans.is_empty(), "no load has {:?} in its name: {}", options.only, names());
+    let plans = super::named(&PLANS, |plan| plan.name, ("load", &options.only))?;
     let all = plans.len() * kinds.len() * rounds;
     let mut done = 0;
     for plan in plans {

@@ -7,7 +7,7 @@
 use super::db_bench::{DbBench, Ran};
 use super::load::{self, Answered, Keys, Kind, Load, Way};
 use super::protocol::Protocol;
-use super::servers::{Drives, Own, Served};
+use super::servers::{self, Drives, Own, Served};
 use crate::paired::{Paired, Row as Cost, median};
 use crate::precise::{precise, precise_u64};
 use crate::wall::process::WorkDirectory;
@@ -163,30 +163,20 @@ impl Bench<'_> {
     /// Microseconds of processor an operation.
     fn measure_own(&self, percent: u64, seed: u64, side: &mut Side) -> Result<(f64, Answered)> {
         let keys = Keys::Any(OBJECTS, Duration::from_secs(self.options.seconds.into()));
-        let (written, stored) = self.bytes()?;
+        let [written, stored] = servers::bytes_written_and_stored(&self.own_dir)?;
         let seconds = self.own.process.seconds_with_ended_threads()?;
         let mut answered = load::apply(self.own.port, &load(Way::Mix(percent), keys), seed)?;
         let us = (self.own.process.seconds_with_ended_threads()? - seconds) * 1e6;
         ensure!(answered.requests > 0, "nothing was answered");
         ensure!(answered.wrong == 0, "{} values that were read are wrong", answered.wrong);
-        let (written_since, stored_since) = self.bytes()?;
+        let [written_since, stored_since] = servers::bytes_written_and_stored(&self.own_dir)?;
         side.bytes_written += written_since - written;
         side.bytes_put += stored_since - stored;
         side.rates.push(precise_u64(answered.requests) / f64::from(self.options.seconds));
         for (to, kind) in [(&mut side.reads_us, Kind::Read), (&mut side.writes_us, Kind::Store)] {
-            let found = answered.percentiles_us(kind);
-            found.into_iter().for_each(|us| to.iter_mut().zip(us).for_each(|(figures, us)| figures.push(us)));
+            to.iter_mut().zip(answered.percentiles_us(kind)).for_each(|(figures, us)| figures.extend(us));
         }
         Ok((us / precise_u64(answered.requests), answered))
-    }
-
-    /// Bytes that our server has written, and that were stored.
-    fn bytes(&self) -> Result<(f64, f64)> {
-        let status =
-            server::control::ask(&self.own_dir.join("control.sock"), "status").context("our server")?;
-        let status: serde_json::Value = serde_json::from_str(&status)?;
-        let field = |name: &str| status[name].as_u64().map(precise_u64).with_context(|| name.to_owned());
-        Ok((field("bytes_written")?, field("bytes_stored")?))
     }
 }
 

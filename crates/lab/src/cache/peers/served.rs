@@ -8,15 +8,12 @@
 mod changes;
 mod sizes;
 
-use super::load::{self, Answered, Load};
-use super::servers::{self, Served};
 use crate::cache::timed::Cell;
 use crate::cache::timed::report::{Column, Report, Row};
 use crate::paired::median;
-use crate::precise::precise_u64;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of the measurement.
 pub struct ServedOptions<'a> {
@@ -59,10 +56,7 @@ impl ServedOptions<'_> {
         measure: impl Fn(&S, &mut dyn FnMut()) -> Result<Vec<Option<f64>>>,
     ) -> Result<Report> {
         let ServedOptions { seconds, rounds, only, .. } = self;
-        let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
-        let names = names.join("; ");
-        let settings: Vec<_> = settings.iter().filter(|(name, _)| name.contains(only.as_str())).collect();
-        ensure!(!settings.is_empty(), "no setting has {only:?} in its name: {names}");
+        let settings = super::named(&settings, |(name, _)| name, ("setting", only))?;
         let (mut rows, mut done) = (Vec::new(), 0);
         let all = settings.len() * usize::try_from(*rounds)?;
         for (name, setting) in settings {
@@ -76,25 +70,6 @@ impl ServedOptions<'_> {
         let scale = format!("a server on this host, medians of {rounds} measurements of {seconds} s at most");
         Ok(Report { cell, seed: 0, scale, columns, rows, bars: Vec::new() })
     }
-}
-
-/// What a load cost, once.
-struct Cost {
-    answered: Answered,
-    us_per_request: f64,
-    requests_per_second: f64,
-}
-
-/// Applies a load to a server.
-fn measure(server: &Served, load: &Load, seed: u64) -> Result<Cost> {
-    let (seconds, began) = (server.process.seconds()?, Instant::now());
-    let answered = load::apply(server.port, load, seed)?;
-    let took = began.elapsed().as_secs_f64();
-    let us = (server.process.seconds()? - seconds) * 1e6;
-    ensure!(answered.requests > 0, "nothing was answered");
-    ensure!(answered.wrong == 0, "{} values that were read are wrong", answered.wrong);
-    let requests = precise_u64(answered.requests);
-    Ok(Cost { answered, us_per_request: us / requests, requests_per_second: requests / took })
 }
 
 /// Figures of each round, by column; a row has their medians.
@@ -114,11 +89,4 @@ impl Figures {
     fn medians(&self) -> Vec<Option<f64>> {
         self.0.iter().map(|figures| (!figures.is_empty()).then(|| median(figures))).collect()
     }
-}
-
-/// A number of the server's status: a field, or one of a field.
-fn counted(dir: &Path, fields: &[&str]) -> Result<f64> {
-    let status = servers::status(dir)?;
-    let value = fields.iter().fold(&status, |value, field| &value[field]);
-    value.as_u64().map(precise_u64).with_context(|| format!("the server does not say {}", fields.join(".")))
 }

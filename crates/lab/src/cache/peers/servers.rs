@@ -1,15 +1,16 @@
 //! The servers that are compared, each at a port of its own, with its files in memory, or where a cell wants them.
 
-use super::load::is_ready;
+use super::load::{self, Answered, Load, is_ready};
 use super::protocol::Protocol;
 use crate::precise::precise_u64;
 use crate::wall::process::{Process, WorkDirectory};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base::units::parse_bytes;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// Drives of our server, in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,27 @@ pub(super) enum Peer {
 pub(super) struct Served {
     pub(super) process: Process,
     pub(super) port: u16,
+}
+
+/// What a load cost a server, once.
+pub(super) struct Cost {
+    pub(super) answered: Answered,
+    pub(super) us_per_request: f64,
+    pub(super) requests_per_second: f64,
+}
+
+impl Served {
+    /// Applies a load; every value that was read has to be right.
+    pub(super) fn measure(&self, load: &Load, seed: u64) -> Result<Cost> {
+        let (seconds, began) = (self.process.seconds()?, Instant::now());
+        let answered = load::apply(self.port, load, seed)?;
+        let took = began.elapsed().as_secs_f64();
+        let us = (self.process.seconds()? - seconds) * 1e6;
+        ensure!(answered.requests > 0, "nothing was answered");
+        ensure!(answered.wrong == 0, "{} values that were read are wrong", answered.wrong);
+        let requests = precise_u64(answered.requests);
+        Ok(Cost { answered, us_per_request: us / requests, requests_per_second: requests / took })
+    }
 }
 
 impl Own<'_> {
@@ -154,7 +176,7 @@ pub(super) struct Hits {
 impl Hits {
     pub(super) fn now(dir: &Path) -> Result<Hits> {
         let status = status(dir)?;
-        let count = |name: &str| status["hits"][name].as_u64().with_context(|| format!("hits in {name}"));
+        let count = |name: &str| number(&status, &format!("/hits/{name}"));
         let (flash, memory, buffers) = (count("flash")?, count("memory")?, count("buffers")?);
         Ok(Hits { flash, all: flash + memory + buffers })
     }
@@ -169,6 +191,19 @@ impl Hits {
 pub(super) fn status(dir: &Path) -> Result<serde_json::Value> {
     let status = server::control::ask(&dir.join("control.sock"), "status").context("our server")?;
     Ok(serde_json::from_str(&status)?)
+}
+
+/// A number of that.
+pub(super) fn number(status: &serde_json::Value, pointer: &str) -> Result<u64> {
+    let value = status.pointer(pointer).and_then(serde_json::Value::as_u64);
+    value.with_context(|| format!("our server does not say {pointer}"))
+}
+
+/// Bytes that our server has written, and that were stored.
+pub(super) fn bytes_written_and_stored(dir: &Path) -> Result<[f64; 2]> {
+    let status = status(dir)?;
+    let bytes = |pointer| number(&status, pointer).map(precise_u64);
+    Ok([bytes("/bytes_written")?, bytes("/bytes_stored")?])
 }
 
 /// A directory in memory, with one for each side.

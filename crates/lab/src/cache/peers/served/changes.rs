@@ -1,9 +1,9 @@
 //! `invalidate --wall`: what it takes a server to change small objects that lie on flash, beside stores of new ones.
 
-use super::{Figures, ServedOptions, counted, measure};
+use super::{Figures, ServedOptions};
 use crate::cache::peers::load::{self, Keys, Kind, Load, Way};
 use crate::cache::peers::protocol::Protocol;
-use crate::cache::peers::servers::{Drives, Own};
+use crate::cache::peers::servers::{Drives, Own, number, status};
 use crate::cache::timed::Cell;
 use crate::cache::timed::report::{Column, Report, column};
 use crate::precise::precise_u64;
@@ -70,16 +70,15 @@ fn measure_setting(
     for round in 0..u64::from(options.rounds) {
         let first = round * KEYS;
         load::apply(server.port, &load(Keys::Each(first, first + STORED), 16, 16), 0)?;
-        let journal = || counted(&dir, &["blocks_written", "journal"]);
+        let journal = || number(&status(&dir)?, "/blocks_written/journal").map(precise_u64);
         let before = journal()?;
         let keys = Keys::Changes { first, count: STORED, percent, time: options.time() };
-        let mut cost = measure(&server, &load(keys, connections, 1), round + 1)?;
+        let mut cost = server.measure(&load(keys, connections, 1), round + 1)?;
         let changes = precise_u64(cost.answered.requests);
         let journal = (journal()? - before) * precise_u64(BLOCK_BYTES_U64) / changes;
         let mut of_round = vec![Some(cost.requests_per_second), Some(cost.us_per_request)];
         for kind in [Kind::Over, Kind::Remove, Kind::Store] {
-            let us = cost.answered.percentiles_us(kind);
-            of_round.extend(us.map_or([None; 2], |us| us.map(Some)));
+            of_round.extend(cost.answered.percentiles_us(kind));
         }
         of_round.push(Some(journal));
         figures.push(of_round);

@@ -1,9 +1,9 @@
 //! `sizes --wall`: objects of 64 B to 1 MiB, most of them on flash; gets of any, and stores over any.
 
-use super::{Cost, Figures, ServedOptions, counted, measure};
+use super::{Figures, ServedOptions};
 use crate::cache::peers::load::{self, Keys, Kind, Load, Way};
 use crate::cache::peers::protocol::Protocol;
-use crate::cache::peers::servers::{Drives, Hits, Own, Served};
+use crate::cache::peers::servers::{Cost, Drives, Hits, Own, Served, bytes_written_and_stored};
 use crate::cache::timed::Cell;
 use crate::cache::timed::report::{Column, Report, column};
 use crate::wall::process::WorkDirectory;
@@ -81,7 +81,7 @@ fn measure_size(
 
 fn of_gets(server: &Served, dir: &Path, load: &Load, round: u32) -> Result<Vec<Option<f64>>> {
     let before = Hits::now(dir)?;
-    let mut cost = measure(server, load, u64::from(round) * 2 + 1)?;
+    let mut cost = server.measure(load, u64::from(round) * 2 + 1)?;
     let hits = cost.answered.hit_ratio();
     ensure!(hits >= HITS_MIN, "{hits:.3} of the objects are found");
     let from_flash = Hits::now(dir)?.flash_share_since(&before);
@@ -89,14 +89,14 @@ fn of_gets(server: &Served, dir: &Path, load: &Load, round: u32) -> Result<Vec<O
 }
 
 fn of_stores(server: &Served, dir: &Path, load: &Load, round: u32) -> Result<Vec<Option<f64>>> {
-    let bytes = |name| counted(dir, &[name]);
-    let (written, stored) = (bytes("bytes_written")?, bytes("bytes_stored")?);
-    let mut cost = measure(server, load, u64::from(round) * 2 + 2)?;
-    let written = (bytes("bytes_written")? - written) / (bytes("bytes_stored")? - stored);
+    let [written, stored] = bytes_written_and_stored(dir)?;
+    let mut cost = server.measure(load, u64::from(round) * 2 + 2)?;
+    let [written_since, stored_since] = bytes_written_and_stored(dir)?;
+    let written = (written_since - written) / (stored_since - stored);
     Ok([&figures(&mut cost, Kind::Store)[..], &[Some(written)]].concat())
 }
 
 fn figures(cost: &mut Cost, kind: Kind) -> [Option<f64>; 4] {
-    let [p50, p99] = cost.answered.percentiles_us(kind).map_or([None; 2], |us| us.map(Some));
+    let [p50, p99] = cost.answered.percentiles_us(kind);
     [Some(cost.requests_per_second), Some(cost.us_per_request), p50, p99]
 }
