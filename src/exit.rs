@@ -110,7 +110,11 @@ impl fmt::Display for Coded {
     }
 }
 
-impl std::error::Error for Coded {}
+impl std::error::Error for Coded {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.error.as_ref())
+    }
+}
 
 /// An error with its causes, each said once: many errors name their cause themselves.
 pub fn in_words(error: &anyhow::Error) -> String {

@@ -30,6 +30,7 @@ mod host;
 mod hosting;
 mod lab_cache;
 mod lab_commands;
+mod lack;
 mod leftover;
 mod lines;
 mod manual;

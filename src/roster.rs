@@ -10,6 +10,7 @@ use crate::candidates;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::lack;
 use crate::patience::Patience;
 use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
@@ -91,9 +92,9 @@ impl Roster {
     /// Finds the drives, and corrects what `directory.file` says of them. Nothing is opened or written.
     ///
     /// # Errors
-    /// When a drive is there twice.
+    /// When a drive is there twice, or this host lacks what it takes to look at one.
     pub fn find(directory: &mut Directory) -> Result<Roster> {
-        let mut looked = look(directory);
+        let mut looked = look(directory)?;
         let lost = lost_devices(directory, &looked);
         if !lost.is_empty() {
             candidates::find(&lost.iter().collect::<Vec<_>>(), &mut looked.seen);
@@ -230,10 +231,15 @@ impl OpenDrives {
 }
 
 /// Looks at every file that may be a drive of the array.
-fn look(directory: &Directory) -> Looked {
+fn look(directory: &Directory) -> Result<Looked> {
     let path_of = |table: &DriveTable| directory.path.join(&table.path);
     let listed: Vec<Result<Sighting, DriveError>> =
         directory.file.drive.iter().map(|table| Sighting::of(&path_of(table))).collect();
+    if let Some(error) =
+        listed.iter().filter_map(|look| look.as_ref().err()).find(|error| lack::is_of_host(*error))
+    {
+        return Err(lack::error(error));
+    }
     let spares = directory.file.spare.iter().filter_map(|table| Sighting::of(&path_of(table)).ok());
     let mut seen = Vec::new();
     sighting::add_new(&mut seen, listed.iter().filter_map(|look| look.as_ref().ok()).cloned().collect());
@@ -243,7 +249,7 @@ fn look(directory: &Directory) -> Looked {
         .extend(directory.file.drive.iter().filter_map(|table| path_of(table).parent().map(Path::to_owned)));
     // Of devices all are looked at, where one is lost.
     sighting::add_in_folders(folders, &mut seen);
-    Looked { listed, seen }
+    Ok(Looked { listed, seen })
 }
 
 /// Devices of the array that were not seen: those that `array.toml` lists, spares too, and in an array of devices those that
@@ -432,6 +438,7 @@ fn open_one(place: &mut Place, patience: Patience) -> Result<Option<AnyDrive>> {
         Err(error) if is_in_use(&error.problem) => {
             Err(Exit::Busy.error(format!("{error} (is the array being served, or checked?)")))
         }
+        Err(error) if lack::is_of_host(&error) => Err(lack::error(error)),
         Err(error) => {
             place.problem = Some(error.problem.to_string());
             Ok(None)

@@ -4,6 +4,7 @@ use super::directory::{CacheDirectory, CacheDrive};
 use crate::candidates;
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::lack;
 use crate::patience::Patience;
 use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
@@ -99,6 +100,7 @@ fn open_one(
         Err(error) if is_in_use(&error.problem) => {
             Err(Exit::Busy.because(error)).with_context(|| format!("drive {index}"))
         }
+        Err(error) if lack::is_of_host(&error) => Err(lack::error(error)),
         Err(error) => {
             log::warn!("drive {index} is left out: {error}");
             Ok(None)

@@ -3,6 +3,7 @@
 use super::description;
 use super::device::Device;
 use crate::exit::{self, Exit};
+use crate::lack;
 use crate::patience::Patience;
 use anyhow::Result;
 use block::md::assembly::{Assembly, judge};
@@ -51,6 +52,9 @@ impl Array {
             let device = match device {
                 Ok(device) => device,
                 Err(error) if Exit::of(&error) == Exit::Busy => return Err(error),
+                Err(error) if lack::is_of_host(error.as_ref()) => {
+                    return Err(lack::error(exit::in_words(&error)));
+                }
                 Err(error) => {
                     array.absent.push(exit::in_words(&error));
                     continue;

@@ -104,13 +104,26 @@ fn troubles_of_the_host_are_not_those_of_a_drive() {
         );
         assert!(finished.code() == Some(4), "{limit} descriptors: {finished}");
         named += u32::from(
-            ["drive 3", "Too many open files", "nothing was recorded"]
+            [".zns", "Too many open files", "nothing was recorded", "ulimit -n"]
                 .iter()
                 .all(|words| finished.stderr.contains(words)),
         );
         assert!(media(&dir) == before, "{limit} descriptors: something was recorded: {finished}");
     }
     assert!(named > 0, "no limit met the drives");
+    // Who goes on without a drive does not do so for want of descriptors, and who looks does not call it missing.
+    for (command, limit) in ["serve --degraded", "status", "check"]
+        .into_iter()
+        .flat_map(|of| (4..10).map(move |limit| (of, limit)))
+    {
+        let script = format!("ulimit -n {limit}; exec \"$0\" {command} \"$1\"");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_zoneweave"), text(&dir)]);
+        let finished = run_for(SOON, shell);
+        let has_all = command != "serve --degraded" && finished.succeeded();
+        assert!(has_all || finished.code() == Some(4), "{command}, {limit} descriptors: {finished}");
+        assert!(media(&dir) == before, "{command}, {limit} descriptors: something was recorded: {finished}");
+    }
     // A file that is something else, and one that is misspelt.
     std::fs::rename(drive(&dir, 1), scratch.join("away")).unwrap();
     std::fs::create_dir(drive(&dir, 1)).unwrap();

@@ -60,13 +60,13 @@ pub enum DriveProblem {
     NotADevice,
     /// A conventional drive cannot be opened or made.
     #[error("conventional drive: {0}")]
-    Conventional(crate::conventional::OpenError),
+    Conventional(#[source] crate::conventional::OpenError),
     /// A zoned device without metadata cannot be opened as a drive, or made one.
     #[error("{0}")]
-    Zoned(crate::zoned::ZonedProblem),
+    Zoned(#[source] crate::zoned::ZonedProblem),
     /// An NVMe namespace cannot be opened as a drive.
     #[error("{0}")]
-    Nvme(crate::nvme::open::NvmeProblem),
+    Nvme(#[source] crate::nvme::open::NvmeProblem),
     /// Something has been cut off.
     #[error(
         "the file has {bytes} bytes and needs {bytes_needed}: it was cut short, or never was a drive; restore it from \

@@ -48,7 +48,14 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.problem {
+            OpenProblem::Absent(error) | OpenProblem::Io(error) => Some(error),
+            OpenProblem::InUse(_) | OpenProblem::WrongKind => None,
+        }
+    }
+}
 
 /// True when a block device is mounted, a member of md, held by device mapper or opened by somebody for himself alone.
 ///
