@@ -107,10 +107,10 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Shards beside the control shard: one a core, where they have something to do. With a log or a journal the control shard does everything, and
+/// Shards beside the control shard: one a core, where they have something to do. With a journal the control shard does everything, and
 /// what is spread over cores is the clients.
 fn shards_of(assembly: &Assembly<'_>, options: &ServiceOptions) -> usize {
-    let is_shared = matches!(assembly.policy(), Policy::Resync | Policy::Bitmap);
+    let is_shared = assembly.policy() != Policy::Journal;
     if options.cores > 1 && is_shared { options.cores } else { 0 }
 }
 

@@ -173,7 +173,7 @@ impl InPlace {
     /// Frames that clients may take now.
     #[must_use]
     pub fn client_frames_available(&self) -> usize {
-        self.stock.available()
+        self.stock.available().saturating_sub(self.blocks_held())
     }
 
     /// Moves everything that can move.
@@ -192,7 +192,7 @@ impl InPlace {
             }
             moves |= self.fill_table();
             if self.is_shard() {
-                moves |= self.advance_shard(now) | self.advance_window(now);
+                moves |= self.advance_logs(fx) | self.advance_shard(now) | self.advance_window(now);
                 continue;
             }
             moves |= self.advance_control(fx);
@@ -242,6 +242,7 @@ impl InPlace {
             && self.is_journal_resting()
             && !self.is_changing()
             && !self.shares_strips()
+            && !self.holds_requests()
     }
 
     /// True when a stop is through: what could be made clean is marked so.

@@ -78,6 +78,11 @@ impl FramePool {
         FramePool { free: Vec::new(), empty: Vec::new(), frames_out: 0, frames_max }
     }
 
+    /// Lets so many frames more be out at a time.
+    pub fn widen(&mut self, frames: usize) {
+        self.frames_max += frames;
+    }
+
     /// Frames that can be taken now.
     #[inline]
     #[must_use]

@@ -213,6 +213,70 @@ impl Logs {
         self.flush.is_none() && self.in_flight == 0 && self.logs.iter().flatten().all(rests)
     }
 
+    /// Members whose logs these are.
+    #[must_use]
+    pub fn owned(&self) -> PieceSet {
+        (0..self.logs.len()).filter(|role| self.logs[*role].is_some()).collect()
+    }
+
+    /// True when all of them may be lent: they rest, and no header says that something is in doubt.
+    #[must_use]
+    pub fn may_be_lent(&self) -> bool {
+        let is_plain = |log: &Log| log.gathered.is_empty() && !log.says_doubt;
+        self.are_begun() && self.are_resting() && self.logs.iter().flatten().all(is_plain)
+    }
+
+    /// Gives the logs of some members to another engine, until [`Logs::take_back`].
+    pub(super) fn lend(&mut self, roles: PieceSet) -> Logs {
+        assert!(self.may_be_lent(), "logs that do not rest");
+        let lent = |(role, log): (usize, &mut Option<Log>)| log.take_if(|_| roles.contains(role));
+        Logs {
+            logs: self.logs.iter_mut().enumerate().map(lent).collect(),
+            generation: self.generation,
+            signature: self.signature,
+            origin: self.origin,
+            flush: None,
+            in_flight: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes logs back that were lent.
+    ///
+    /// # Panics
+    /// When they do not rest, or are here.
+    pub(super) fn take_back(&mut self, mut lent: Logs) {
+        assert!(lent.are_resting(), "logs that come back do not rest");
+        self.generation = self.generation.max(lent.generation);
+        for (own, log) in self.logs.iter_mut().zip(&mut lent.logs) {
+            let Some(log) = log.take() else { continue };
+            assert!(log.gathered.is_empty(), "rounds of another engine wait for a log");
+            assert!(own.replace(log).is_none(), "a log that was not lent");
+        }
+    }
+
+    /// A round does not wait for a batch any more; false when its batch is on its way.
+    pub(super) fn forget(&mut self, slot: u32) -> bool {
+        self.logs.iter_mut().flatten().for_each(|log| log.gathered.retain(|other| *other != slot));
+        !self.has_in_batch(slot)
+    }
+
+    /// True when the batch of a round is on its way.
+    #[must_use]
+    pub fn has_in_batch(&self, slot: u32) -> bool {
+        self.logs.iter().flatten().any(|log| log.batch.contains(&slot))
+    }
+
+    /// A batch is not on its member: its rounds wait again.
+    fn gather_again(&mut self, role: usize) {
+        let Some(log) = &mut self.logs[role] else { return };
+        assert!(matches!(log.state, State::Writing | State::Sparing), "a batch that is {:?}", log.state);
+        log.state = State::Idle;
+        log.batch.drain(..).rev().for_each(|slot| log.gathered.push_front(slot));
+        // Nobody knows what lies there now.
+        log.spare = None;
+    }
+
     fn gather(&mut self, role: usize, slot: u32) {
         self.log_mut(role).gathered.push_back(slot);
     }
@@ -282,14 +346,24 @@ impl InPlace {
         if self.ahead.logs.is_none() {
             return false;
         }
+        if self.are_logs_lent() {
+            return false;
+        }
         let mut moved = self.drop_logs();
         if self.members.is_broken() || self.has_unrecorded_failure() {
             return moved;
         }
+        if self.is_log_frozen() {
+            // Logs that wait for a flush come to rest by it.
+            return self.begin_log_flush(fx) || moved;
+        }
         let is_wanted = self.wants_first_headers();
         let has_cache = !self.members.volatile().is_empty();
         let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
-        for role in self.members.recorded().iter() {
+        let owned = self.ahead.logs.as_ref().expect("asked above").owned();
+        let recorded = self.members.recorded().members;
+        assert!(self.is_shard() || recorded.without(owned).is_empty(), "members without logs");
+        for role in recorded.and(owned).iter() {
             let log = self.ahead.logs.as_mut().expect("asked above").log_mut(role);
             let has_work = !log.gathered.is_empty() || (log.says_doubt && wants_no_doubt);
             match log.state {
@@ -399,7 +473,7 @@ impl InPlace {
     /// A member has flushed.
     pub(super) fn on_log_flushed(&mut self, member: Role, status: Status) {
         if status != Status::Success {
-            self.fail_member(member);
+            self.fail_under_log(member);
         }
         let flush = self.ahead.logs.as_mut().and_then(|logs| logs.flush.as_mut());
         flush.expect("a flush that was asked for").pending -= 1;
@@ -409,12 +483,16 @@ impl InPlace {
     /// A batch is on its member, or will never be.
     pub(super) fn on_logged(&mut self, member: Role, completion: Completion) {
         if completion.status != Status::Success {
-            self.fail_member(member);
+            self.fail_under_log(member);
         }
+        let is_shard = self.is_shard();
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         assert!(logs.in_flight > 0, "a batch that nobody wrote");
         logs.in_flight -= 1;
         logs.spare.extend(completion.frames);
+        if is_shard && completion.status != Status::Success {
+            return logs.gather_again(member.index());
+        }
         // A member that failed has none any more; its rounds were let go.
         let role = member.index();
         let Some(log) = logs.logs[role].as_mut().filter(|_| completion.status == Status::Success) else {

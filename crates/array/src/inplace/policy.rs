@@ -198,6 +198,11 @@ impl InPlace {
         self.policy.change.as_mut().expect("a change is under way").held.push(request);
     }
 
+    /// Requests that wait until a change is through.
+    pub(super) fn held_for_change(&self) -> &[Request] {
+        self.policy.change.as_ref().map_or(&[], |change| &change.held)
+    }
+
     /// True when a change waits for the clean mark.
     pub(super) fn is_draining(&self) -> bool {
         self.policy.change.as_ref().is_some_and(|change| change.stage == Stage::Drain)

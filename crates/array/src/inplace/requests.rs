@@ -166,6 +166,7 @@ impl InPlace {
         if self.is_changing() {
             return self.hold(request);
         }
+        let Some(request) = self.unless_held(request) else { return };
         let Request { id, op } = request;
         let end = match &op {
             RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),

@@ -82,7 +82,7 @@ impl InPlace {
 
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
-        if self.is_shard() && self.withdraw(now, number) {
+        if self.is_shard() && self.withdraw(now, number, fx) {
             return;
         }
         match self.table.slot(number).round.as_ref().map(|round| round.pending) {

@@ -10,12 +10,13 @@
 //! The [`control`] shard is the engine as it is without others: it serves any array, in any state. Shards beside it do what most requests are,
 //! plain reads and writes of an array that is well ([`shard`]), and hand it the rest, request by request. While an array is not well, strips
 //! are recalled, and it does everything. What a write needs of dirty mark and bitmap is lent ([`leases`]), so that the path of a write has no
-//! message, no lock and no shared line in it.
+//! message, no lock and no shared line in it. Partial parity logs are lent with the strips whose parities they are of ([`lending`]).
 //!
 //! All of them are state machines without threads: [`messages`] are carried by whoever has the threads, in order for each pair.
 
 pub mod control;
 pub mod leases;
+pub mod lending;
 pub mod messages;
 pub mod router;
 pub mod shard;
@@ -49,14 +50,19 @@ impl InPlace {
     /// When it has others, or there are to be none.
     pub fn divide(&mut self, count: usize, seated: Places, tuning: &Tuning) -> Vec<InPlace> {
         assert!(matches!(self.place, Place::Alone) && count > 0, "{count} shards");
-        self.place = Place::Control(Box::new(Control::new(count, seated)));
+        // Everything that clients of all shards have in work may be handed over at a time.
+        self.stock.admit_others(count * tuning.client_frames);
+        self.place = Place::Control(Box::new(Control::new(count, seated, self.ahead.logs.is_some())));
         (0..count).map(|_| self.shard(tuning)).collect()
     }
 
     /// Spread of the volume over so many shards.
     #[must_use]
     pub fn spread(&self, shards: usize) -> Spread {
-        Spread::new(self.stripe_blocks(), shards)
+        match self.ahead.logs {
+            Some(_) => Spread::by_parity(*self.map.geometry(), self.stripe_blocks(), shards),
+            None => Spread::new(self.stripe_blocks(), shards),
+        }
     }
 
     /// Blocks of data of a stripe.

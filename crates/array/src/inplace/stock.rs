@@ -32,6 +32,12 @@ impl Stock {
         Stock { pool: FramePool::new(self.clients_max + self.own_max + kept_max), ..self }
     }
 
+    /// Has room for the frames of clients of other engines, too.
+    pub fn admit_others(&mut self, frames: usize) {
+        self.clients_max += frames;
+        self.pool.widen(frames);
+    }
+
     /// Pool of all frames.
     pub fn pool(&mut self) -> &mut FramePool {
         &mut self.pool
@@ -142,14 +148,13 @@ impl Stock {
         self.pool.give_vec(frames);
     }
 
-    /// Frames of a round belong to another engine from now on.
+    /// Frames of a round are with another engine, as frames of clients are: out until as many come back.
     ///
     /// # Panics
     /// When fewer are out.
     pub fn part_with(&mut self, count: usize) {
         assert!(self.own_out >= count);
         self.own_out -= count;
-        self.pool.disown(count);
     }
 
     /// Frames of strips in work.

@@ -655,8 +655,12 @@ impl World {
             return Err(Failure::new(format!("no end of waiting for {awaited}: {state}")));
         }
         let next = self.volume().next_deadline();
-        let next =
-            next.ok_or_else(|| Failure::new(format!("nothing happens any more; waiting for {awaited}")))?;
+        let next = next.ok_or_else(|| {
+            Failure::new(format!(
+                "nothing happens any more; waiting for {awaited}: {}",
+                self.volume().describe()
+            ))
+        })?;
         self.now = self.now.max(next);
         self.turn()
     }

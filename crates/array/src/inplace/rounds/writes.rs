@@ -17,7 +17,7 @@ impl InPlace {
         let is_broken = self.members.is_broken();
         let round = self.table.slot(number).round.as_ref().expect("a round writes");
         if let Place::Shard(shard) = &self.place {
-            return shard.may_write(&round.regions);
+            return shard.may_write(&round.regions) && self.is_logged_with_shard(round.logged);
         }
         if self.ahead.journal.is_some() && round.logged == Logged::Waits {
             return false;

@@ -3,9 +3,9 @@
 //! ```text
 //!   In ──all is plain: Terms──> Out ──something is not: Recall──> Recalling ──Recalled──> In
 //! ```
-//! *Plain* is an array with all members in sync, all parities right, no lists of bad blocks, no partial parity log and no journal, in which
-//! nothing sweeps over strips and nothing is changed. Everything else is done here alone, by the engine as it is without shards, once
-//! all shards are in.
+//! *Plain* is an array with all members in sync, all parities right, no lists of bad blocks and no journal, in which nothing sweeps over
+//! strips and nothing is changed. Everything else is done here alone, by the engine as it is without shards, once all shards are in. Partial
+//! parity logs are lent with strips, in more steps ([`super::lending`]).
 
 use super::super::map::Strip;
 use super::super::pages::Pages;
@@ -34,6 +34,10 @@ enum State {
     /// Nothing is in work there.
     #[default]
     In,
+    /// It has been told to hold requests.
+    Asked,
+    /// It holds requests, and everything that it handed over is through.
+    Held,
     /// It has strips.
     Out,
     /// It has been told to give them back.
@@ -50,6 +54,8 @@ struct Other {
     held: Vec<(u32, Handed)>,
     report: Report,
     conditions: Vec<(Role, Condition)>,
+    /// It has partial parity logs.
+    has_logs: bool,
 }
 
 /// Part that was handed over.
@@ -68,22 +74,55 @@ pub struct Control {
     /// Seats of devices that all shards have open.
     seated: Places,
     messages: Vec<(usize, ToShard)>,
+    /// Stripes go to shards by their parities, so that logs can be lent.
+    by_parity: bool,
 }
 
 impl Control {
-    /// The control shard of so many others, which have devices open at these seats.
+    /// The control shard of so many others, which have devices open at these seats; stripes may go to them by their parities.
     #[must_use]
-    pub fn new(others: usize, seated: Places) -> Control {
+    pub fn new(others: usize, seated: Places, by_parity: bool) -> Control {
         Control {
             others: (0..others).map(|_| Other::default()).collect(),
             parts: Slab::default(),
             seated,
             messages: Vec::new(),
+            by_parity,
         }
     }
 
+    /// Shards beside it.
+    #[must_use]
+    pub fn others(&self) -> usize {
+        self.others.len()
+    }
+
+    /// True when stripes go to shards by their parities.
+    #[must_use]
+    pub fn is_spread_by_parity(&self) -> bool {
+        self.by_parity
+    }
+
+    /// True while shards have logs.
+    #[must_use]
+    pub fn has_lent_logs(&self) -> bool {
+        self.others.iter().any(|other| other.has_logs)
+    }
+
+    /// True when nothing waits that was handed over.
+    #[must_use]
+    pub fn holds_no_parts(&self) -> bool {
+        self.others.iter().all(|other| other.held.is_empty())
+    }
+
+    /// True when nothing is here that was handed over.
+    #[must_use]
+    pub fn has_no_parts(&self) -> bool {
+        self.parts.is_empty() && self.holds_no_parts()
+    }
+
     fn is_shared(&self) -> bool {
-        self.others.iter().any(|other| other.state != State::In)
+        self.others.iter().any(|other| matches!(other.state, State::Out | State::Recalling))
     }
 
     fn tell_all(&mut self, message: impl Fn() -> ToShard) {
@@ -95,7 +134,9 @@ impl Control {
     fn turn(&mut self, shard: usize, to: State, message: ToShard) {
         let is_next = matches!(
             (self.others[shard].state, to),
-            (State::In, State::Out) | (State::Out, State::Recalling)
+            (State::In, State::Out | State::Asked)
+                | (State::Held, State::Out | State::In)
+                | (State::Out, State::Recalling)
         );
         assert!(is_next, "{to:?} after {:?}", self.others[shard].state);
         self.others[shard].state = to;
@@ -197,7 +238,7 @@ impl InPlace {
     pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
         match message {
             ToControl::Handed(part, handed) => {
-                let is_held = self.is_changing();
+                let is_held = self.is_changing() || self.are_logs_lent();
                 let other = &mut self.control_mut().others[shard];
                 if is_held || other.state == State::Recalling {
                     other.held.push((part, handed));
@@ -205,11 +246,19 @@ impl InPlace {
                     self.begin_part(shard, (part, handed), fx);
                 }
             }
-            ToControl::Recalled => {
+            ToControl::Recalled(logs) => {
                 let other = &mut self.control_mut().others[shard];
                 assert!(other.state == State::Recalling && other.leases.is_empty(), "a recall of {other:?}");
-                other.state = State::In;
+                assert!(other.has_logs == logs.is_some(), "a recall with logs {}", logs.is_some());
+                (other.state, other.has_logs) = (State::In, false);
+                logs.into_iter().for_each(|logs| self.take_logs_back(*logs));
             }
+            ToControl::Holds => {
+                let other = &mut self.control_mut().others[shard];
+                assert!(other.state == State::Asked, "{:?} holds requests", other.state);
+                other.state = State::Held;
+            }
+            ToControl::Failed(seat) => self.fail_member(self.seat(seat)),
             ToControl::Ask(lease, ticket) => self.ask_for(shard, lease, ticket),
             ToControl::GiveBack(lease, ticket) => self.take_lease_back(now, shard, lease, ticket),
             ToControl::Reported(report) => self.control_mut().others[shard].report = *report,
@@ -242,30 +291,51 @@ impl InPlace {
         }
         let mut moves = self.grant_leases();
         moves |= self.begin_held(fx);
-        let is_plain = self.is_plain();
-        let wanted = if is_plain { State::In } else { State::Out };
-        let others = &self.control_mut().others;
-        let turning: Vec<usize> = (0..others.len()).filter(|shard| others[*shard].state == wanted).collect();
-        if is_plain && !turning.is_empty() {
+        moves | self.turn_shards()
+    }
+
+    /// Takes each shard to its next state; true when one moved.
+    fn turn_shards(&mut self) -> bool {
+        let Place::Control(control) = &self.place else { return false };
+        let (is_plain, has_logs) = (self.is_plain(), self.ahead.logs.is_some());
+        let are_held = control.others.iter().all(|other| other.state == State::Held);
+        let may_lend = !has_logs || (are_held && self.may_lend_logs(control));
+        let next = |state: State| match (is_plain, state) {
+            (true, State::In) if has_logs => Some(State::Asked),
+            (true, State::In) => Some(State::Out),
+            (true, State::Held) if may_lend => Some(State::Out),
+            (false, State::Held) => Some(State::In),
+            (false, State::Out) => Some(State::Recalling),
+            _ => None,
+        };
+        let others = control.others.iter().enumerate();
+        let turning: Vec<(usize, State)> =
+            others.filter_map(|(shard, other)| Some((shard, next(other.state)?))).collect();
+        if turning.iter().any(|(_, to)| *to == State::Out) {
             // What is kept here of a strip is not what a shard leaves there.
             self.cache.clear(&mut self.stock);
         }
-        for shard in turning {
-            moves = true;
-            if is_plain {
-                let terms = Box::new(self.terms());
-                self.control_mut().turn(shard, State::Out, ToShard::Terms(terms));
-            } else {
-                self.control_mut().turn(shard, State::Recalling, ToShard::Recall);
-            }
+        for &(shard, to) in &turning {
+            let message = match to {
+                State::In => ToShard::Release,
+                State::Asked => ToShard::Hold,
+                State::Out => ToShard::Terms(Box::new(self.terms(shard))),
+                State::Recalling => ToShard::Recall,
+                State::Held => unreachable!("shards say so themselves"),
+            };
+            self.control_mut().turn(shard, to, message);
         }
-        moves
+        !turning.is_empty()
     }
 
-    fn terms(&self) -> Terms {
+    /// Terms of a shard, with its logs.
+    fn terms(&mut self, shard: usize) -> Terms {
+        let logs = self.lend_logs(shard);
+        self.control_mut().others[shard].has_logs = logs.is_some();
         Terms {
             members: self.members.clone(),
             region_sectors: self.pages.as_ref().map(Pages::region_sectors),
+            logs,
         }
     }
 
@@ -295,7 +365,7 @@ impl InPlace {
     }
 
     fn begin_held(&mut self, fx: &mut Effects) -> bool {
-        if self.is_changing() {
+        if self.is_changing() || self.are_logs_lent() {
             return false;
         }
         let mut moves = false;
@@ -316,7 +386,7 @@ impl InPlace {
     fn is_plain(&self) -> bool {
         let Place::Control(control) = &self.place else { return false };
         let are_whole = !self.members.is_degraded() && self.members.newcomers().next().is_none();
-        let is_simple = self.ahead.logs.is_none() && self.ahead.journal.is_none() && !self.is_replaying();
+        let is_simple = self.are_logs_plain(control) && self.ahead.journal.is_none() && !self.is_replaying();
         let has_lists = !self.bad_blocks.is_empty() || self.has_unrecorded_bad_blocks();
         let is_swept = self.sweeps.in_flight > 0 || self.scrub.is_active();
         let seats =
@@ -394,9 +464,32 @@ impl InPlace {
             strips.entry(strip).or_default().push(Cell { row, piece, frame });
         }
         for (strip, cells) in strips {
-            self.requests.add_part(request);
-            self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+            for cells in self.admissible(strip, cells) {
+                self.requests.add_part(request);
+                self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+            }
         }
+    }
+
+    /// Cells of a strip, in jobs that rounds admit: with partial parity logs the chunks of a row are consecutive, which those that a shard
+    /// merged without logs need not be.
+    fn admissible(&self, strip: Strip, mut cells: Vec<Cell>) -> Vec<Vec<Cell>> {
+        if self.ahead.logs.is_none() {
+            return vec![cells];
+        }
+        let order = self.map.order(strip);
+        let mut jobs = Vec::new();
+        while !cells.is_empty() {
+            let all: Vec<(u16, usize)> = cells.iter().map(|cell| (cell.row, cell.piece)).collect();
+            let is_first = |cell: &Cell| {
+                let has = |chunk: u16| all.contains(&(cell.row, order.piece(chunk)));
+                let chunks = u16::try_from(order.code.data_count()).expect("at most 31");
+                let first = (0..chunks).find(|chunk| has(*chunk)).expect("a cell of the row");
+                (first..chunks).take_while(|chunk| has(*chunk)).any(|chunk| order.piece(chunk) == cell.piece)
+            };
+            jobs.push(cells.extract_if(.., |cell| is_first(cell)).collect());
+        }
+        jobs
     }
 
     fn zero_handed(&mut self, request: u32, rows: Range<u64>) {

@@ -1,6 +1,7 @@
 //! Messages between the control shard and the others. Those of one direction arrive in the order in which they were sent.
 
 use super::super::counters::Counters;
+use super::super::logs::Logs;
 use super::super::members::Members;
 use crate::request::Outcome;
 use base::frame::Frame;
@@ -76,7 +77,7 @@ pub struct Unwritten {
 }
 
 impl Handed {
-    /// Frames that go with it, and come back with the answer.
+    /// Frames that go with it, and come back with the answer: until then they count as out of the shard's pool.
     #[must_use]
     pub fn frames_count(&self) -> usize {
         match self {
@@ -88,12 +89,14 @@ impl Handed {
 }
 
 /// What a shard needs to work on strips by itself.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Terms {
     /// The members, all of them in sync.
     pub members: Members,
     /// Sectors of a region of the bitmap; `None` without one.
     pub region_sectors: Option<u64>,
+    /// Partial parity logs of the members that hold the parities of the shard's stripes.
+    pub logs: Option<Logs>,
 }
 
 /// Message of the control shard.
@@ -102,6 +105,10 @@ pub enum ToShard {
     Terms(Box<Terms>),
     /// All strips are the control shard's: what was begun is ended, everything else is handed over.
     Recall,
+    /// Requests are held from now on: terms follow when what was handed over is through, or [`ToShard::Release`].
+    Hold,
+    /// No terms follow: requests that were held are handed over.
+    Release,
     /// What was asked for is lent.
     Granted(Lease, Ticket),
     /// A part that was handed over is through.
@@ -124,6 +131,8 @@ impl fmt::Debug for ToShard {
         match self {
             ToShard::Terms(_) => f.write_str("Terms"),
             ToShard::Recall => f.write_str("Recall"),
+            ToShard::Hold => f.write_str("Hold"),
+            ToShard::Release => f.write_str("Release"),
             ToShard::Granted(lease, ticket) => write!(f, "Granted({lease:?}, {ticket:?})"),
             ToShard::Answer { part, outcome, .. } => write!(f, "Answer({part}, {outcome:?})"),
             ToShard::Abandon(seat) => write!(f, "Abandon({seat})"),
@@ -148,8 +157,12 @@ pub struct Report {
 pub enum ToControl {
     /// A part of a request, by a number that its answer brings back.
     Handed(u32, Handed),
-    /// After a recall: nothing is in work with the shard, its cache is empty, and all that was lent came back.
-    Recalled,
+    /// After a recall: nothing is in work with the shard, its cache is empty, and all that was lent came back, logs with this.
+    Recalled(Option<Box<Logs>>),
+    /// Requests are held, and everything that came before is through.
+    Holds,
+    /// The device of this seat did not take what a log needs: its member fails.
+    Failed(Role),
     /// The shard asks for a lease.
     Ask(Lease, Ticket),
     /// The shard gives a lease back, or no longer asks for it.

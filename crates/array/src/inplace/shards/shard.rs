@@ -7,10 +7,12 @@
 
 use super::super::completions::PieceCommand;
 use super::super::map::Strip;
+use super::super::row_set::RowSet;
 use super::super::table::{Cell, Job, Kind, Phase, Round, Slot, Wanted, Work};
 use super::super::{Effects, InPlace};
 use super::Place;
 use super::leases::Leases;
+use super::lending::Lent;
 use super::messages::{Handed, Lease, Report, RowCell, Terms, Ticket, ToControl, ToShard, Unwritten};
 use crate::request::Outcome;
 use base::frame::Frame;
@@ -58,6 +60,8 @@ pub struct Shard {
     tell_at: Instant,
     /// Conditions were told of devices that are in trouble.
     has_told_trouble: bool,
+    /// See [`super::lending`].
+    pub(super) lent: Lent,
 }
 
 impl Shard {
@@ -76,7 +80,25 @@ impl Shard {
             told: Report::default(),
             tell_at: Instant(0),
             has_told_trouble: false,
+            lent: Lent::default(),
         }
+    }
+
+    /// Tells the control shard something.
+    pub(super) fn say(&mut self, message: ToControl) {
+        self.messages.push(message);
+    }
+
+    /// True when nothing is with the control shard.
+    #[must_use]
+    pub fn has_no_parts(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// True when all strips are the control shard's.
+    #[must_use]
+    pub fn is_recalled(&self) -> bool {
+        self.is_recalled
     }
 
     #[inline]
@@ -140,11 +162,12 @@ impl Shard {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "recalled {} (told {}), {} strips away, {:?}",
+            "recalled {} (told {}), {} strips away, {:?}, {:?}",
             self.is_recalled,
             self.has_confirmed,
             self.away.len(),
-            self.leases
+            self.leases,
+            self.lent
         )
     }
 }
@@ -155,8 +178,20 @@ impl Default for Shard {
     }
 }
 
+/// Rows of a round in groups that the same requests touch: a request fails when a row of its own does, and for no other row. Rows that a whole
+/// strip of zeros has are those of all requests.
+fn groups(kind: Kind, jobs: &[(u32, RowSet)], rows: RowSet) -> Vec<(Vec<u32>, RowSet)> {
+    let mut groups: BTreeMap<Vec<u32>, RowSet> = BTreeMap::new();
+    for row in rows.iter() {
+        let touches = |(_, touched): &&(u32, RowSet)| kind == Kind::Zero || touched.contains(row);
+        let requests = jobs.iter().filter(touches).map(|(request, _)| *request).collect();
+        groups.entry(requests).or_insert(RowSet::EMPTY).insert(row);
+    }
+    groups.into_iter().collect()
+}
+
 impl InPlace {
-    fn shard_mut(&mut self) -> &mut Shard {
+    pub(super) fn shard_mut(&mut self) -> &mut Shard {
         match &mut self.place {
             Place::Shard(shard) => shard,
             Place::Alone | Place::Control(_) => unreachable!("only a shard has terms"),
@@ -166,19 +201,28 @@ impl InPlace {
     /// Takes a message of the control shard that is not about a device.
     pub fn hear_control(&mut self, message: ToShard, fx: &mut Effects) {
         match message {
-            ToShard::Terms(terms) => self.accept(*terms),
+            ToShard::Terms(terms) => {
+                self.accept(*terms);
+                self.let_held_go(fx);
+            }
             ToShard::Recall => self.begin_recall(),
+            ToShard::Hold => self.begin_holding(),
+            ToShard::Release => self.let_held_go(fx),
             ToShard::Granted(lease, ticket) => self.on_granted(lease, ticket),
             ToShard::Answer { part, outcome, frames } => self.on_answered(part, outcome, frames, fx),
             ToShard::Abandon(_) | ToShard::Seat(..) => unreachable!("devices are the volume's"),
         }
     }
 
-    fn accept(&mut self, Terms { members, region_sectors }: Terms) {
+    fn accept(&mut self, Terms { members, region_sectors, logs }: Terms) {
         assert!(!members.is_degraded(), "strips are shared while all members are in sync");
         self.members = members;
+        let has_logs = logs.is_some();
+        self.ahead.logs = logs;
+        self.thaw_logs();
         let shard = self.shard_mut();
         assert!(shard.is_recalled && shard.has_confirmed, "terms before a recall was confirmed");
+        assert!(shard.parts.is_empty() || !has_logs, "logs are lent while parts are away");
         (shard.is_recalled, shard.has_confirmed, shard.region_sectors) = (false, false, region_sectors);
     }
 
@@ -196,7 +240,6 @@ impl InPlace {
 
     fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
         let Part { requests, index, .. } = self.shard_mut().take_back(part);
-        self.stock.pool().adopt(frames.len());
         match index {
             Some(index) => self.requests.put_frames(requests[0], index, &mut frames),
             None => self.stock.pool().give_many(&mut frames),
@@ -224,7 +267,6 @@ impl InPlace {
 
     fn hand_run(&mut self, strip: Strip, request: u32, (lba, index, count): (Lba, usize, usize)) {
         let frames = self.requests.lend_frames(request, (index, count), Vec::new());
-        self.stock.pool().disown(frames.len());
         self.shard_mut().hand(vec![request], strip, (Handed::Read { lba, frames }, Some(index)));
     }
 
@@ -262,7 +304,6 @@ impl InPlace {
         };
         // The control shard writes it: what is kept here of the strip does not follow.
         self.forget_strip(strip);
-        self.stock.pool().disown(handed.frames_count());
         self.shard_mut().hand(vec![request], strip, (handed, None));
     }
 
@@ -288,27 +329,46 @@ impl InPlace {
             let unwritten =
                 Unwritten { seat: self.seat(member), rows: self.rows_of_command(command), is_gone };
             self.shard_mut().unwritten.push((command.slot, unwritten));
+            self.freeze_logs();
         }
     }
 
-    /// Pieces of a round that were not written, beside what was.
-    fn unwritten_of(&mut self, number: u32, strip: Strip, round: &Round) -> Handed {
-        let rows = self.map.rows_of(strip);
-        let written = self.written_in(round.kind, &round.rows).into_iter();
-        let written = written.map(|(place, pieces)| (rows.start + u64::from(place), pieces)).collect();
+    /// Hands over which pieces of a round were not written, with the rows that have such: requests of other rows are done.
+    fn hand_unwritten(&mut self, number: u32, strip: Strip, round: &Round, fx: &mut Effects) {
+        let start = self.map.rows_of(strip).start;
         let unwritten = &mut self.shard_mut().unwritten;
-        let pieces = unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
-        Handed::Unwritten { pieces, written }
+        let mut pieces: Vec<Unwritten> =
+            unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
+        let written = self.written_in(round.kind, &round.rows);
+        let row_of = |place: u16| start + u64::from(place);
+        let is_lacking = |place: &u16| pieces.iter().any(|piece| piece.rows.contains(&row_of(*place)));
+        let lacking: RowSet = written.iter().map(|(place, _)| *place).filter(is_lacking).collect();
+        for (requests, rows) in groups(round.kind, &round.jobs, lacking) {
+            let own = written.iter().filter(|(place, _)| rows.contains(*place));
+            let written = own.map(|(place, pieces)| (row_of(*place), *pieces)).collect();
+            let handed = Handed::Unwritten { pieces: std::mem::take(&mut pieces), written };
+            self.hand_for(requests, strip, handed);
+        }
+        if !pieces.is_empty() {
+            self.hand_for(Vec::new(), strip, Handed::Unwritten { pieces, written: Vec::new() });
+        }
+        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
+    }
+
+    /// Hands a part over that these requests wait for, beside what they waited for before.
+    fn hand_for(&mut self, requests: Vec<u32>, strip: Strip, handed: Handed) {
+        requests.iter().for_each(|request| self.requests.add_part(*request));
+        self.shard_mut().hand(requests, strip, (handed, None));
     }
 
     /// Hands over what must not go on here; true when there is nothing else to do for the slot.
-    pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32) -> bool {
+    pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32, fx: &mut Effects) -> bool {
         let Slot { strip, round, .. } = self.table.slot(number);
         let is_away = self.is_away(*strip);
         match round {
-            Some(round) if round.pending > 0 => return true,
+            Some(round) if round.pending > 0 || self.is_batch_on_its_way(number) => return true,
             Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
-                self.hand_round(now, number);
+                self.hand_round(now, number, fx);
             }
             Some(_) => return false,
             None if is_away || self.table.slot(number).waits_to_read() => {}
@@ -326,34 +386,43 @@ impl InPlace {
     }
 
     /// Hands a round over, with all that it was to write.
-    fn hand_round(&mut self, now: Instant, number: u32) {
+    fn hand_round(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let slot = self.table.slot_mut(number);
         let strip = slot.strip;
         let mut round = slot.round.take().expect("a round that is handed over");
         assert!(round.pending == 0, "{} commands in flight", round.pending);
+        self.leave_log(number, round.logged);
         self.forget_strip(strip);
-        let handed = match round.kind {
-            _ if round.phase() == Phase::Writing => self.unwritten_of(number, strip, &round),
-            Kind::Write => {
-                let cells = self.cells_of(strip, &mut round);
-                Handed::Write { cells, durable: round.durable }
+        match round.kind {
+            _ if round.phase() == Phase::Writing => self.hand_unwritten(number, strip, &round, fx),
+            Kind::Write => self.hand_unbegun(strip, &mut round, fx),
+            Kind::Zero => {
+                let requests = round.jobs.iter().map(|(request, _)| *request).collect();
+                let rows = self.map.rows_of(strip);
+                self.shard_mut().hand(requests, strip, (Handed::Zero(rows), None));
             }
-            Kind::Zero => Handed::Zero(self.map.rows_of(strip)),
             kind => unreachable!("a round of {kind:?} is the control shard's"),
-        };
-        self.stock.part_with(handed.frames_count());
-        let requests = round.jobs.iter().map(|(request, _)| *request).collect();
+        }
         self.end_marked_round(now, &round);
         self.give_rows_back(&mut round);
         self.table.pools.keep_round(round);
-        self.shard_mut().hand(requests, strip, (handed, None));
     }
 
-    /// Blocks that clients gave a round.
-    fn cells_of(&self, strip: Strip, round: &mut Round) -> Vec<RowCell> {
+    /// Hands a round over that has not begun to write.
+    fn hand_unbegun(&mut self, strip: Strip, round: &mut Round, fx: &mut Effects) {
+        for (requests, rows) in groups(Kind::Write, &round.jobs, round.rows.set()) {
+            let handed = Handed::Write { cells: self.cells_of(strip, round, rows), durable: round.durable };
+            self.stock.part_with(handed.frames_count());
+            self.hand_for(requests, strip, handed);
+        }
+        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
+    }
+
+    /// Blocks that clients gave a round, of these rows.
+    fn cells_of(&self, strip: Strip, round: &mut Round, rows: RowSet) -> Vec<RowCell> {
         let start = self.map.rows_of(strip).start;
         let mut cells = Vec::new();
-        for (place, row) in round.rows.iter_mut() {
+        for (place, row) in round.rows.iter_mut().filter(|(place, _)| rows.contains(*place)) {
             for piece in row.written.iter() {
                 let frame = row.new.take(piece).expect("what a client writes stays until the round ends");
                 cells.push(RowCell { row: start + u64::from(place), piece, frame: Some(frame) });
@@ -364,15 +433,17 @@ impl InPlace {
 
     /// Gives leases back, confirms a recall, reports; true when something moved.
     pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
-        let is_resting = self.table.is_empty() && self.direct.is_empty();
+        let is_resting = self.table.is_empty() && self.direct.is_empty() && self.are_logs_resting();
         let shard = self.shard_mut();
         let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
         if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
             shard.has_confirmed = true;
-            shard.messages.push(ToControl::Recalled);
+            let logs = self.ahead.logs.take().map(Box::new);
+            self.shard_mut().say(ToControl::Recalled(logs));
             moves = true;
         }
-        if now >= shard.tell_at {
+        moves |= self.tell_holding();
+        if now >= self.shard_mut().tell_at {
             self.tell_report(now);
         }
         moves

@@ -6,8 +6,16 @@
 //! ```
 //! A unit is whole stripes, so that no row has two owners. It is large against a request, so that most lie in one, and against what a
 //! stream writes until it is known for one; and small against what clients are likely to use most at a time.
+//!
+//! With partial parity logs a unit is one stripe, and goes by the member that holds its parity, so that each log has one owner:
+//! ```text
+//!   parity on | 3 | 2 | 1 | 0 | 3 | ..
+//!   shards      1   0   1   0   1
+//! ```
 
+use base::pieces::PieceSet;
 use base::units::Lba;
+use block::md::geometry::{Geometry, Stripe};
 use std::ops::Range;
 
 /// Least blocks of a unit: 8 MiB.
@@ -18,6 +26,8 @@ const UNIT_BLOCKS_MIN: u64 = 2048;
 pub struct Spread {
     unit_blocks: u64,
     shards: usize,
+    /// Units are stripes, and go by their parities.
+    by_parity: Option<Geometry>,
 }
 
 impl Spread {
@@ -38,7 +48,22 @@ impl Spread {
     pub fn with_units(stripe_blocks: u64, unit_stripes: u64, shards: usize) -> Spread {
         let unit_blocks = stripe_blocks * unit_stripes;
         assert!(unit_blocks > 0 && shards > 0, "{shards} shards of units of {unit_blocks} blocks");
-        Spread { unit_blocks, shards }
+        Spread { unit_blocks, shards, by_parity: None }
+    }
+
+    /// Spread of stripes over shards by the members that hold their parities.
+    ///
+    /// # Panics
+    /// When there are no shards, or stripes have no blocks.
+    #[must_use]
+    pub fn by_parity(geometry: Geometry, stripe_blocks: u64, shards: usize) -> Spread {
+        Spread { by_parity: Some(geometry), ..Spread::with_units(stripe_blocks, 1, shards) }
+    }
+
+    /// Members of so many whose parities are a shard's, where stripes go by their parities.
+    #[must_use]
+    pub fn members_of(shard: usize, shards: usize, members: usize) -> PieceSet {
+        (shard..members).step_by(shards).collect()
     }
 
     /// Shards.
@@ -51,8 +76,12 @@ impl Spread {
     #[inline]
     #[must_use]
     pub fn shard_of(&self, lba: Lba) -> usize {
+        let unit = lba.0 / self.unit_blocks;
+        if let Some(geometry) = &self.by_parity {
+            return geometry.parity(Stripe(unit)).0.index() % self.shards;
+        }
         let shards = u64::try_from(self.shards).expect("few");
-        usize::try_from(lba.0 / self.unit_blocks % shards).expect("less than the shards")
+        usize::try_from(unit % shards).expect("less than the shards")
     }
 
     /// Shard of a range that lies in one unit; `None` where it lies in several.

@@ -66,8 +66,10 @@ impl Cores {
             to_control: Line::default(),
         };
         self.shards = volumes.into_iter().map(shard).collect();
-        self.router =
-            Some(Router::new(Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count)));
+        let spread = self.control.engine.spread(count);
+        let is_by_turns = spread == Spread::new(self.control.engine.stripe_blocks(), count);
+        let small = || Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count);
+        self.router = Some(Router::new(if is_by_turns { small() } else { spread }));
     }
 
     /// Time of an arrival: mostly soon, sometimes late.
