@@ -150,7 +150,10 @@ impl World {
                 Outcome::SteppedIn => {
                     return Err(Failure::new(format!("member {role} was not lost, and is given up")));
                 }
-                Outcome::Failed if self.replacements.lost.contains(&member) => self.retired.push(disk),
+                // A copy that cannot be written somewhere is given up, too.
+                Outcome::Failed if self.replacements.lost.contains(&member) || disk.has_scars() => {
+                    self.retired.push(disk);
+                }
                 Outcome::Failed => {
                     return Err(Failure::new(format!(
                         "the replacement of member {role} works, and is given up"
