@@ -267,14 +267,16 @@ impl Logs {
         self.logs.iter().flatten().any(|log| log.batch.contains(&slot))
     }
 
-    /// A batch is not on its member: its rounds wait again.
-    fn gather_again(&mut self, role: usize) {
-        let Some(log) = &mut self.logs[role] else { return };
+    /// A batch is not on its member: its rounds, in these slots, wait again.
+    fn gather_again(&mut self, role: usize) -> Vec<u32> {
+        let Some(log) = &mut self.logs[role] else { return Vec::new() };
         assert!(matches!(log.state, State::Writing | State::Sparing), "a batch that is {:?}", log.state);
         log.state = State::Idle;
-        log.batch.drain(..).rev().for_each(|slot| log.gathered.push_front(slot));
+        let slots = std::mem::take(&mut log.batch);
+        slots.iter().rev().for_each(|slot| log.gathered.push_front(*slot));
         // Nobody knows what lies there now.
         log.spare = None;
+        slots
     }
 
     fn gather(&mut self, role: usize, slot: u32) {
@@ -491,7 +493,8 @@ impl InPlace {
         logs.in_flight -= 1;
         logs.spare.extend(completion.frames);
         if is_shard && completion.status != Status::Success {
-            return logs.gather_again(member.index());
+            // They are handed over, if all was recalled meanwhile.
+            return logs.gather_again(member.index()).into_iter().for_each(|slot| self.table.run(slot));
         }
         // A member that failed has none any more; its rounds were let go.
         let role = member.index();

@@ -8,6 +8,7 @@ mod rebuilds;
 mod replacements;
 mod returns;
 mod shards;
+mod shared_logs;
 mod spares;
 
 use super::{Act, Plan, Policy, Run};
@@ -56,6 +57,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .chain(journals::all())
         .chain(policies::all())
         .chain(shards::all())
+        .chain(shared_logs::all())
         .collect()
 }
 

@@ -299,7 +299,7 @@ impl InPlace {
         let Place::Control(control) = &self.place else { return false };
         let (is_plain, has_logs) = (self.is_plain(), self.ahead.logs.is_some());
         let are_held = control.others.iter().all(|other| other.state == State::Held);
-        let may_lend = !has_logs || (are_held && self.may_lend_logs(control));
+        let may_lend = !has_logs || (are_held && self.may_lend_logs());
         let next = |state: State| match (is_plain, state) {
             (true, State::In) if has_logs => Some(State::Asked),
             (true, State::In) => Some(State::Out),
@@ -374,7 +374,12 @@ impl InPlace {
             if other.state == State::Recalling {
                 continue;
             }
-            for part in std::mem::take(&mut other.held) {
+            // What comes for a strip during a recall is handed over before its round has ended: until it is known which pieces are not
+            // written, a member is believed that has neither the old content nor the new.
+            let is_unwritten = |(_, handed): &(u32, Handed)| matches!(handed, Handed::Unwritten { .. });
+            let (first, rest): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut other.held).into_iter().partition(is_unwritten);
+            for part in first.into_iter().chain(rest) {
                 moves = true;
                 self.begin_part(shard, part, fx);
             }

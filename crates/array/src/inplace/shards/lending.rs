@@ -160,10 +160,8 @@ impl InPlace {
     }
 
     /// True when nothing is in work that needs a log.
-    pub(super) fn may_lend_logs(&self, control: &Control) -> bool {
+    pub(super) fn may_lend_logs(&self) -> bool {
         self.ahead.logs.as_ref().is_none_or(Logs::may_be_lent)
-            && self.table.is_empty()
-            && control.has_no_parts()
     }
 
     /// True when logs do not keep strips from shards.
@@ -181,6 +179,8 @@ impl InPlace {
     /// Logs of a shard, from now on its own.
     pub(super) fn lend_logs(&mut self, shard: usize) -> Option<Logs> {
         let Place::Control(control) = &self.place else { return None };
+        let is_at_rest = self.ahead.logs.is_none() || (control.has_no_parts() && self.table.is_empty());
+        assert!(is_at_rest, "logs are lent while strips are in work: {}", control.describe());
         let own = Spread::members_of(shard, control.others(), self.members.count());
         self.ahead.logs.as_mut().map(|logs| logs.lend(own))
     }
