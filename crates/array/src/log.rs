@@ -361,7 +361,7 @@ impl Engine for Shard {
     }
 
     fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        self.core.mistaken_zone(drive, zones)
+        self.core.mistaken_zone(drive, zones).or_else(|| self.slot_left_behind())
     }
 
     fn is_quiet(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::log::config::ArrayConfig;
 use crate::log::lifetime::Lifetimes;
 use crate::log::segment::SegmentSlot;
 use crate::log::status::WriteAreaStatus;
+use base::erasure::PieceSet;
 use base::units::Lba;
 use slots::{SlotPlaces, Slots, Version};
 use std::ops::Range;
@@ -58,6 +59,10 @@ pub struct WriteArea {
     writes_in_flight: usize,
     /// Slots whose copies are written but for a member whose failure is not recorded yet.
     awaits_record: Vec<u32>,
+    /// Slots of which a zone took no copy, until a stripe has what was to be written.
+    awaits_log: Vec<u32>,
+    /// Members that are lost: what has a copy there leaves.
+    lost: PieceSet,
     /// A checkpoint waits until no slot is in use.
     drains: bool,
     /// A scrub waits until no slot is in use: copies of what is in slots are on drives that nobody compares.
@@ -91,6 +96,8 @@ impl WriteArea {
             slots: Slots::new(lifetimes, slots, blocks),
             writes_in_flight: 0,
             awaits_record: Vec::new(),
+            awaits_log: Vec::new(),
+            lost: PieceSet::EMPTY,
             drains: false,
             scrubs: false,
             trims: None,

@@ -13,11 +13,12 @@ pub struct Counters {
     pub moved_blocks_written: u64,
     /// Moved blocks that nobody wrote for long and that went to a segment of their own.
     pub cold_blocks_written: u64,
-    /// Versions of blocks that were written to slots of the write area, each in as many copies as it takes.
+    /// Versions of blocks that came to slots of the write area, each in as many copies as it takes, or in none where a newer one took
+    /// its place before it was written.
     pub slot_blocks_written: u64,
     /// Those that were overwritten in their slots, so that they never went to a stripe.
     pub slot_blocks_absorbed: u64,
-    /// Those that were moved from their slots to stripes.
+    /// Those that went from their slots to stripes.
     pub slot_blocks_moved: u64,
     /// Padding blocks.
     pub padding_blocks_written: u64,

@@ -13,13 +13,14 @@
 //!
 //! A drive of which zone after zone goes is failing: it is taken out when more are retired than [`zones_retired_max`] since
 //! the mount, or when those left do not suffice for the reserve's proof. So is one whose superblocks or rebuilt zones cannot be
-//! written. In segments of mapping blocks and in area mode any refused write takes the drive out.
+//! written. In segments of mapping blocks and in area mode any refused write takes the drive out. A zone of the write area holds no
+//! stripes: its slots move to the log, and the area begins anew (`area/zones.rs`).
 
 use crate::engine::Effects;
 use crate::log::append::Appender;
 use crate::log::blame::Blame;
 use crate::log::core::{Core, Event};
-use crate::log::segment::SegmentSlot;
+use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::{Origin, Stripe};
 use base::erasure::PieceSet;
 use zone::device::Status;
@@ -52,7 +53,8 @@ impl Core {
         status: Status,
     ) -> Result<(), Blame> {
         let segment = self.segments.get(slot);
-        let may_retire = segment.mode != WriteMode::Area && segment.stream != Stream::Mapping;
+        let is_slots = segment.is_write_area && segment.state == SegmentState::Open;
+        let may_retire = is_slots || segment.mode != WriteMode::Area && segment.stream != Stream::Mapping;
         debug_assert!(!segment.is_write_area || segment.mode == WriteMode::Area, "a write area has windows");
         if !status.ends_zone() || !may_retire || !self.membership.has_zone(segment, drive) {
             return Err(Blame::Answer { what, status });
@@ -94,6 +96,10 @@ impl Appender<'_> {
     pub(super) fn close_retired(&mut self, slot: SegmentSlot, fx: &mut Effects) {
         let segment = self.core.segments.get(slot);
         if !segment.has_retired_zone() || segment.writer.is_none() || segment.is_opening() {
+            return;
+        }
+        // Slots are moved, and their zones given up.
+        if segment.is_write_area {
             return;
         }
         for drive in segment.retired_drives() {

@@ -242,7 +242,10 @@ impl Shard {
                 self.request_block_done(request, lost, fx);
             }
             (Origin::Slot(id), Some(Name::Block(_))) => {
-                self.area.moved(&mut self.core, id, &block.protected, (!lost).then_some(pba));
+                let at = (!lost).then_some(pba);
+                if !self.end_refused(id, &block.protected, at, fx) {
+                    self.area.moved(&mut self.core, id, &block.protected, at);
+                }
             }
             (Origin::Slot(_), Some(_)) => unreachable!("slots hold blocks of the volume"),
             (Origin::Request(_), Some(Name::Mapping(_) | Name::Group(_))) => {

@@ -52,6 +52,7 @@ impl WriteArea {
 impl Shard {
     /// Moves what must leave slots, and what makes room for others.
     pub(in crate::log) fn move_slots(&mut self, now: Instant, fx: &mut Effects) {
+        self.log_refused(now, fx);
         if self.area.slots.live_count() == 0 || self.area.moves_failed || self.core.membership.is_broken() {
             return;
         }
@@ -67,8 +68,42 @@ impl Shard {
         } else if let Some(blocks) = self.area.trims.clone() {
             self.move_all(stream, Some(blocks), now, fx);
         } else {
+            self.move_barred(stream, now, fx);
             self.make_room(stream, now, fx);
         }
+    }
+
+    /// What zones took no copy of goes to the log; its clients wait for that.
+    fn log_refused(&mut self, now: Instant, fx: &mut Effects) {
+        let stream = self.core.config.stream_for(1);
+        while let Some(id) = self.area.awaits_log.last().copied() {
+            if !self.may_place_slot(stream) {
+                return;
+            }
+            self.area.awaits_log.pop();
+            let mut frame = self.core.frames.take();
+            let (lba, refused) = self.area.slots.pending(id);
+            frame.data = refused.frame.data;
+            let protected = Protected { lba: lba.0, sequence: refused.sequence, kind: refused.kind };
+            let (name, data_crc, origin) = (Some(Name::Block(lba)), refused.data_crc, Origin::Slot(id));
+            self.core.counters.slot_blocks_moved += 1;
+            self.appender().place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
+        }
+        self.seal_moved(stream, fx);
+    }
+
+    /// Moves what slots of a lost member hold.
+    fn move_barred(&mut self, stream: Stream, now: Instant, fx: &mut Effects) {
+        if self.area.lost.is_empty() {
+            return;
+        }
+        while let Some(id) = self.area.slots.barred_to_move() {
+            if !self.may_place_slot(stream) {
+                return;
+            }
+            self.move_slot(id, stream, now, fx);
+        }
+        self.seal_moved(stream, fx);
     }
 
     /// True when a moved block can be placed.
@@ -91,6 +126,11 @@ impl Shard {
             }
             self.move_slot(id, stream, now, fx);
         }
+        self.seal_moved(stream, fx);
+    }
+
+    /// Closes the filling stripe of a stream when blocks of slots are in it.
+    fn seal_moved(&mut self, stream: Stream, fx: &mut Effects) {
         let Some(slot) = self.stripes.streams[stream.index()].filling else { return };
         let is_slot = |origin: Origin| matches!(origin, Origin::Slot(_));
         if self.stripes.slots.get(slot).blocks.iter().any(|block| is_slot(block.origin)) {

@@ -7,8 +7,13 @@
 //!     │                       └────────────────────────┘ └───── end_move, not durable ┤
 //!     └──────────────────── supersede: something newer is durable in the log ─────────┴─ end_move, durable
 //! ```
-//! A slot keeps its block's newest *durable* version; one newer version may be on its way to the same slot, in whichever state. A slot
+//! A slot keeps its block's newest *durable* version; one newer version may be on its way to the same slot, in whichever state, and one
+//! that is newer still may wait for that write to end; it takes the place of one that waited before. A slot
 //! is empty, and another block's, only when its version is durable in the log, or a newer one is: nothing else empties it.
+//!
+//! A version is *refused* when a zone with a place of a copy takes no more writes: it stays on its way until the log has it.
+//!
+//! Slots are *barred* while a member is lost that has one of their places: what they hold leaves, and nothing comes to them.
 //!
 //! Slots at the end of the table hold what a mount found in the write area of before. They have no place of their own on the
 //! drives, and are never written.
@@ -22,6 +27,8 @@ use zone::format::oob::Kind;
 
 /// Rewrites of a block from which on its distance is believed.
 const REWRITES_PROVE: u8 = 2;
+/// Versions that were replaced before they were written, for which there is room from the start.
+const REPLACED_USUAL: u32 = 1_024;
 
 /// A version of a block.
 #[derive(Debug)]
@@ -47,6 +54,35 @@ struct Pending {
     /// Set when a copy is on no active drive.
     lacks_copy: bool,
     copies_written: u32,
+    /// Set when a zone took no copy though its drive is active.
+    is_refused: bool,
+}
+
+/// A version that waits until the one on its way to its slot is written.
+#[derive(Debug)]
+struct Waiting {
+    version: Version,
+    /// Request that waits for it.
+    request: u32,
+}
+
+/// A version that waited, and that a newer one took the place of. Its request is answered with that one.
+#[derive(Clone, Copy, Debug)]
+struct Replaced {
+    slot: u32,
+    sequence: u64,
+    request: u32,
+}
+
+/// Way by which a version of a block comes to a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Over the older version that its slot holds.
+    Over,
+    /// To a free slot, if there is one.
+    Free,
+    /// Over the version that is on its way to its slot, once that is written.
+    Behind,
 }
 
 /// A slot.
@@ -58,11 +94,15 @@ struct Slot {
     /// Set while that one is in a stripe that is not durable.
     is_moving: bool,
     pending: Option<Pending>,
+    /// There is none without one that is on its way.
+    waiting: Option<Waiting>,
+    /// Set while a place of its copies is on a member that is lost.
+    is_barred: bool,
 }
 
 impl Slot {
     fn is_empty(&self) -> bool {
-        self.durable.is_none() && self.pending.is_none()
+        self.durable.is_none() && self.pending.is_none() && self.waiting.is_none()
     }
 }
 
@@ -79,6 +119,8 @@ pub struct Written {
     pub lacks_copy: bool,
     /// Copies that are on drives.
     pub copies_written: u32,
+    /// Set when it has to be in the log before it counts.
+    pub is_refused: bool,
 }
 
 /// All slots.
@@ -97,13 +139,25 @@ pub struct Slots {
     moving: u32,
     /// Slots that hold what a mount found.
     found: u32,
+    /// Versions that were replaced before they were written, until their requests are answered.
+    replaced: Vec<Replaced>,
+    /// Slots that are barred, and the one before which none of them is to leave.
+    barred: u32,
+    barred_from: u32,
 }
 
 impl Slots {
     /// So many slots that can be written, once they are opened, and one for each block that a mount found.
     #[must_use]
     pub fn new(lifetimes: Lifetimes, writable: u32, found: Vec<(Lba, Version)>) -> Slots {
-        let empty = || Slot { lba: Lba(0), durable: None, is_moving: false, pending: None };
+        let empty = || Slot {
+            lba: Lba(0),
+            durable: None,
+            is_moving: false,
+            pending: None,
+            waiting: None,
+            is_barred: false,
+        };
         let mut slots: Vec<Slot> = (0..writable).map(|_| empty()).collect();
         let ghost = Ghost::new(lifetimes, writable as usize);
         let mut order = Order::new(lifetimes, writable as usize + found.len(), ghost.span());
@@ -116,7 +170,9 @@ impl Slots {
         }
         let found = u32::try_from(places.len()).expect("a u32 of slots");
         let free = Vec::with_capacity(writable as usize);
-        Slots { slots, writable, free, places, order, ghost, moving: 0, found }
+        let replaced = Vec::with_capacity(writable.min(REPLACED_USUAL) as usize);
+        let (moving, barred, barred_from) = (0, 0, 0);
+        Slots { slots, writable, free, places, order, ghost, moving, found, replaced, barred, barred_from }
     }
 
     /// A small write comes. Returns what is expected of its block.
@@ -149,6 +205,7 @@ impl Slots {
     /// When one is in use.
     pub fn open(&mut self) {
         assert!(self.free.is_empty() && self.places.is_empty(), "slots are opened when none is in use");
+        assert!(self.barred == 0, "slots are opened when all members are active");
         self.free.extend((0..self.writable).rev());
     }
 
@@ -159,6 +216,28 @@ impl Slots {
     pub fn close(&mut self) {
         assert!(self.places.is_empty(), "{} slots are in use", self.places.len());
         self.free.clear();
+        self.bar(|_| false);
+    }
+
+    /// Bars these slots, and no others. What they hold is to leave.
+    pub fn bar(&mut self, is_barred: impl Fn(u32) -> bool) {
+        (self.barred, self.barred_from) = (0, 0);
+        for (id, slot) in (0..self.writable).zip(&mut self.slots) {
+            slot.is_barred = is_barred(id);
+            self.barred += u32::from(slot.is_barred);
+        }
+        let slots = &self.slots;
+        self.free.retain(|id| !slots[*id as usize].is_barred);
+    }
+
+    /// A durable version in a slot that is barred: it is to leave.
+    pub fn barred_to_move(&mut self) -> Option<u32> {
+        let is_to_leave = |id: &u32| self.slots[*id as usize].is_barred && self.order.contains(*id);
+        let from = self.barred_from.min(self.writable);
+        let next =
+            if self.barred == 0 { None } else { (from..self.writable).chain(0..from).find(is_to_leave) };
+        self.barred_from = next.unwrap_or(0);
+        next
     }
 
     /// Slots that are free.
@@ -194,7 +273,10 @@ impl Slots {
     /// Frames of all versions.
     #[must_use]
     pub fn frames_held(&self) -> usize {
-        let of = |slot: &Slot| usize::from(slot.durable.is_some()) + usize::from(slot.pending.is_some());
+        let of = |slot: &Slot| {
+            let Slot { durable, pending, waiting, .. } = slot;
+            usize::from(durable.is_some()) + usize::from(pending.is_some()) + usize::from(waiting.is_some())
+        };
         self.slots.iter().map(of).sum()
     }
 
@@ -220,6 +302,11 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.durable.is_some()).map(|slot| slot.lba)
     }
 
+    /// Slots that have a durable version.
+    pub fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.writable).filter(|id| self.slots[*id as usize].durable.is_some())
+    }
+
     /// Blocks of which a mount found no copy whole.
     pub fn lost_blocks(&self) -> impl Iterator<Item = Lba> + '_ {
         let is_lost = |slot: &&Slot| slot.durable.as_ref().is_some_and(|version| version.kind == Kind::Lost);
@@ -232,19 +319,55 @@ impl Slots {
         self.places.range(Lba(blocks.start)..Lba(blocks.end)).next().is_some()
     }
 
-    /// How a version of a block can be written: `Some(true)` over an older one, `Some(false)` to a free slot, if there is one; `None`
-    /// while another one is on its way, or when a newer one is there.
+    /// Way by which a version of a block can come to a slot; none when a newer one is there or on its way, and when its slot takes no more.
     #[must_use]
-    pub fn is_overwrite(&self, lba: Lba, sequence: u64) -> Option<bool> {
-        match self.places.get(&lba) {
-            None => Some(false),
-            Some(slot) if *slot >= self.writable => None,
-            Some(slot) => {
-                let Slot { durable, pending, .. } = &self.slots[*slot as usize];
-                let is_newer = durable.as_ref().is_none_or(|durable| durable.sequence < sequence);
-                (pending.is_none() && is_newer).then_some(true)
-            }
-        }
+    pub fn way(&self, lba: Lba, sequence: u64) -> Option<Way> {
+        let Some(id) = self.places.get(&lba) else { return Some(Way::Free) };
+        let Slot { durable, pending, waiting, is_barred, .. } = &self.slots[*id as usize];
+        let is_older = |version: &Version| version.sequence < sequence;
+        let is_newest = durable.as_ref().is_none_or(is_older)
+            && pending.as_ref().is_none_or(|pending| is_older(&pending.version))
+            && waiting.as_ref().is_none_or(|waiting| is_older(&waiting.version));
+        let way = if pending.is_none() { Way::Over } else { Way::Behind };
+        (*id < self.writable && !is_barred && is_newest).then_some(way)
+    }
+
+    /// A version waits until the one on its way to its slot is written. Returns the frame of one that waited before, which it replaces.
+    ///
+    /// # Panics
+    /// When none is on its way, or a newer one is or waits.
+    pub fn wait(&mut self, lba: Lba, version: Version, request: u32) -> Option<Frame> {
+        let id = *self.places.get(&lba).expect("the block has a slot");
+        let slot = &mut self.slots[id as usize];
+        let pending = slot.pending.as_ref().expect("a write is in flight");
+        assert!(pending.version.sequence < version.sequence, "what waits is newer than what is in flight");
+        let before = slot.waiting.take();
+        assert!(
+            before.as_ref().is_none_or(|before| before.version.sequence < version.sequence),
+            "a version replaces an older one"
+        );
+        slot.waiting = Some(Waiting { version, request });
+        let Waiting { version, request } = before?;
+        self.replaced.push(Replaced { slot: id, sequence: version.sequence, request });
+        Some(version.frame)
+    }
+
+    /// The version that waited for a slot, which nothing is on its way to any more.
+    ///
+    /// # Panics
+    /// When a write of it is in flight.
+    pub fn take_waiting(&mut self, id: u32) -> Option<(Lba, Version, u32)> {
+        let slot = &mut self.slots[id as usize];
+        assert!(slot.pending.is_none(), "one write of a slot is in flight");
+        let Waiting { version, request } = slot.waiting.take()?;
+        Some((slot.lba, version, request))
+    }
+
+    /// A request of a version that one of a slot replaced, which is written now.
+    pub fn next_replaced(&mut self, id: u32, sequence: u64) -> Option<u32> {
+        let is_by_it = |replaced: &Replaced| replaced.slot == id && replaced.sequence < sequence;
+        let place = self.replaced.iter().position(is_by_it)?;
+        Some(self.replaced.swap_remove(place).request)
     }
 
     /// A version goes to the slot of its block, or to a free one; returns it.
@@ -265,8 +388,14 @@ impl Slots {
                 .is_none_or(|durable| slot.lba == lba && durable.sequence < version.sequence)
         );
         slot.lba = lba;
-        slot.pending =
-            Some(Pending { version, request, copies_pending: copies, lacks_copy: false, copies_written: 0 });
+        slot.pending = Some(Pending {
+            version,
+            request,
+            copies_pending: copies,
+            lacks_copy: false,
+            copies_written: 0,
+            is_refused: false,
+        });
         self.places.insert(lba, id);
         id
     }
@@ -294,6 +423,22 @@ impl Slots {
         pending.copies_pending == 0
     }
 
+    /// A zone takes no more writes, so it has no copy of the version on its way: the log is to have that.
+    ///
+    /// # Panics
+    /// When none is in flight.
+    pub fn refuse(&mut self, id: u32) {
+        self.slots[id as usize].pending.as_mut().expect("a copy is in flight").is_refused = true;
+    }
+
+    /// True when a version is the one that a slot was refused for.
+    #[must_use]
+    pub fn is_refused(&self, id: u32, (lba, sequence): (Lba, u64)) -> bool {
+        let slot = &self.slots[id as usize];
+        let is_it = |pending: &Pending| pending.is_refused && pending.version.sequence == sequence;
+        slot.lba == lba && slot.pending.as_ref().is_some_and(is_it)
+    }
+
     /// What all drives have answered for: the version that was on its way to a slot.
     ///
     /// # Panics
@@ -309,6 +454,7 @@ impl Slots {
             request: pending.request,
             lacks_copy: pending.lacks_copy,
             copies_written: pending.copies_written,
+            is_refused: pending.is_refused,
         }
     }
 
@@ -411,6 +557,7 @@ impl Slots {
             let place = self.places.remove(&slot.lba);
             assert!(place == Some(id), "a block has one slot");
             match id < self.writable {
+                true if slot.is_barred => {}
                 true => self.free.push(id),
                 false => self.found -= 1,
             }
@@ -430,6 +577,7 @@ impl Slots {
                 "slot {id} is queued: {is_queued}"
             );
             assert!(!slot.is_moving || slot.durable.is_some(), "slot {id} moves nothing");
+            assert!(slot.waiting.is_none() || slot.pending.is_some(), "slot {id} is waited for in vain");
             assert!(slot.is_empty() != (self.places.get(&slot.lba) == Some(&id)), "slot {id} and its place");
             live += usize::from(is_queued);
             moving += u32::from(slot.is_moving);
@@ -440,7 +588,15 @@ impl Slots {
             (live, moving, used, found) == (self.order.len(), self.moving, self.places.len(), self.found),
             "slots are counted"
         );
-        assert!(self.free.iter().all(|id| self.slots[*id as usize].is_empty()), "a free slot holds nothing");
+        let is_free = |slot: &Slot| slot.is_empty() && !slot.is_barred;
+        assert!(self.free.iter().all(|id| is_free(&self.slots[*id as usize])), "a free slot holds nothing");
+        let has_newer = |replaced: &Replaced| {
+            let Slot { pending, waiting, .. } = &self.slots[replaced.slot as usize];
+            let versions = pending.iter().map(|pending| &pending.version);
+            let mut versions = versions.chain(waiting.iter().map(|waiting| &waiting.version));
+            versions.any(|version| version.sequence > replaced.sequence)
+        };
+        assert!(self.replaced.iter().all(has_newer), "what was replaced is answered with what replaced it");
     }
 }
 

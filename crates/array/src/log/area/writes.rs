@@ -2,11 +2,12 @@
 //! active members, and any member that failed is recorded on the others.
 
 use crate::log::append::Appender;
-use crate::log::area::slots::{Slots, Version};
+use crate::log::area::slots::{Slots, Version, Way, Written};
 use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
-use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::index::Name;
+use crate::log::pba::Pba;
+use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard, Waiter};
@@ -14,7 +15,7 @@ use base::frame::Frame;
 use base::units::Lba;
 use std::collections::BTreeSet;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Place, Role};
+use zone::format::oob::{self, Place, Protected, Role};
 
 impl WriteArea {
     /// True when blocks may go to slots now.
@@ -23,7 +24,8 @@ impl WriteArea {
             && !self.drains
             && !self.scrubs
             && self.writes_in_flight < SLOT_WRITES_MAX
-            && core.membership.lost_count() == 0
+            && self.lost.count() == core.membership.lost_count()
+            && !core.membership.is_broken()
     }
 
     /// True while so many blocks under way take drives no more commands in slots than in stripes. With more, stripes are full, and share
@@ -33,30 +35,46 @@ impl WriteArea {
         core.tuning.slots_at_any_depth || core.is_biza() || commands <= u64::from(self.places.members)
     }
 
-    /// A small write comes, of so many blocks under way. True when it goes to a slot now: over an older version of its block, or to a free
-    /// one where the block is likely to be overwritten soon.
-    fn takes_write(&mut self, core: &Core, lba: Lba, blocks_under_way: u64, stripe_blocks: u64) -> bool {
+    /// A small write comes, of so many blocks under way. Way by which it goes to a slot: over an older version of its block, behind one that
+    /// is on its way, or to a free slot where the block is likely to be overwritten soon.
+    fn way_of_write(
+        &mut self,
+        core: &Core,
+        lba: Lba,
+        blocks_under_way: u64,
+        stripe_blocks: u64,
+    ) -> Option<Way> {
         let forecast = self.slots.note(lba);
         if !self.takes_writes(core) {
-            return false;
+            return None;
         }
-        match self.slots.is_overwrite(lba, core.next_sequence) {
-            Some(true) => true,
-            Some(false) => {
-                let (free, free_min) = (self.slots.free_count(), self.free_min(stripe_blocks));
-                let is_worth_slot = |slots: &mut Slots| slots.is_worth_slot(&forecast, free > free_min);
-                free > 0 && self.may_choose(core, blocks_under_way) && is_worth_slot(&mut self.slots)
-            }
-            None => false,
+        let way = self.slots.way(lba, core.next_sequence)?;
+        if way == Way::Free {
+            let (free, free_min) = (self.slots.free_count(), self.free_min(stripe_blocks));
+            let is_worth_slot = |slots: &mut Slots| slots.is_worth_slot(&forecast, free > free_min);
+            let goes = free > 0 && self.may_choose(core, blocks_under_way) && is_worth_slot(&mut self.slots);
+            return goes.then_some(way);
         }
+        Some(way)
+    }
+
+    /// A block goes to a slot.
+    pub fn write(&mut self, core: &mut Core, lba: Lba, request: u32, version: Version, fx: &mut Effects) {
+        self.writes_in_flight += 1;
+        core.counters.slot_blocks_written += 1;
+        self.write_copies(core, (lba, version), request, fx);
     }
 
     /// Writes the copies of a block.
-    pub fn write(&mut self, core: &mut Core, lba: Lba, request: u32, version: Version, fx: &mut Effects) {
+    fn write_copies(
+        &mut self,
+        core: &mut Core,
+        (lba, version): (Lba, Version),
+        request: u32,
+        fx: &mut Effects,
+    ) {
         let copies = self.places.copies;
         let id = self.slots.begin_write(lba, version, request, copies);
-        self.writes_in_flight += 1;
-        core.counters.slot_blocks_written += 1;
         let (segment, slot) = (self.segments[(id / self.places.slots()) as usize], id % self.places.slots());
         let segment = core.segments.get(segment);
         let (_, version) = self.slots.pending(id);
@@ -80,6 +98,18 @@ impl WriteArea {
             oob::seal(&mut frame.oob, &place, version.data_crc, None);
             fx.command(drive, zone, Waiter::Slot { slot: id, part: copy }, Op::Write { offset, frames });
         }
+    }
+
+    fn segment_of(&self, id: u32) -> SegmentSlot {
+        self.segments[(id / self.places.slots()) as usize]
+    }
+
+    /// True when each copy of a slot can be written.
+    fn has_places(&self, core: &Core, id: u32) -> bool {
+        let segment = core.segments.get(self.segment_of(id));
+        let slot = id % self.places.slots();
+        let mut drives = (0..self.places.copies).map(|copy| self.places.of(slot, copy).0);
+        drives.all(|drive| core.membership.has_zone(segment, drive) && !segment.is_retired(drive))
     }
 
     /// Gives the frame of a version back that is not needed any more.
@@ -130,9 +160,9 @@ impl Appender<'_> {
             let (Origin::Request(_), Some(Name::Block(lba))) = (block.origin, block.name) else {
                 return false;
             };
-            let is_overwrite = self.area.slots.is_overwrite(lba, block.protected.sequence);
-            new += usize::from(is_overwrite == Some(false));
-            is_overwrite.is_some() && blocks.insert(lba)
+            let way = self.area.slots.way(lba, block.protected.sequence);
+            new += usize::from(way == Some(Way::Free));
+            matches!(way, Some(Way::Free | Way::Over)) && blocks.insert(lba)
         });
         all_fit && new <= self.area.slots.free_count()
     }
@@ -153,14 +183,32 @@ impl Shard {
         let small_blocks = self.small_blocks();
         let is_small = self.clients.requests.get(request).blocks() < small_blocks;
         let under_way = self.clients.demand.blocks_under_way();
-        if !is_small || !self.area.takes_write(&self.core, lba, under_way, small_blocks) {
-            return Some(placement);
-        }
+        let way =
+            is_small.then(|| self.area.way_of_write(&self.core, lba, under_way, small_blocks)).flatten();
+        let Some(way) = way else { return Some(placement) };
         let Placement { mut frame, protected, data_crc, .. } = placement;
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let version = Version { sequence: protected.sequence, frame, data_crc, kind: protected.kind };
-        self.area.write(&mut self.core, lba, request, version, fx);
+        if way == Way::Behind {
+            self.wait_for_slot(lba, version, request);
+        } else {
+            self.area.write(&mut self.core, lba, request, version, fx);
+        }
         None
+    }
+
+    /// A version waits until the one on its way to its slot is written, and takes the place of one that waited before: that is never
+    /// written, and its request is answered with the newer one's.
+    fn wait_for_slot(&mut self, lba: Lba, version: Version, request: u32) {
+        self.core.counters.slot_blocks_written += 1;
+        match self.area.slots.wait(lba, version, request) {
+            None => self.area.writes_in_flight += 1,
+            Some(replaced) => {
+                self.core.frames.give(replaced);
+                self.core.counters.slot_blocks_absorbed += 1;
+                self.clients.in_flight.complete(lba, 0);
+            }
+        }
     }
 
     /// Blocks of a stripe that small writes go to: fewer are a small write.
@@ -179,19 +227,30 @@ impl Shard {
     ) {
         self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
-            let blame = Blame::answer(completion.token, completion.status);
-            self.core.fail_member(drive, blame, fx);
+            self.slot_refused(id, drive, completion.status, fx);
         }
         let is_written = completion.status == Status::Success && self.core.membership.is_present(drive);
         if !self.area.slots.copy_done(id, is_written) {
             return;
         }
-        // Without a copy, the block counts only once the superblocks say that its drive is out.
-        if self.area.slots.written(id).lacks_copy && self.core.membership.is_changing() {
+        let written = self.area.slots.written(id);
+        if written.is_refused {
+            self.area.awaits_log.push(id);
+        } else if written.lacks_copy && self.core.membership.is_changing() {
+            // Without a copy, the block counts only once the superblocks say that its drive is out.
             self.core.membership.slots_waiting = true;
             self.area.awaits_record.push(id);
         } else {
             self.end_slot_write(id, fx);
+        }
+    }
+
+    /// A drive has not written a copy: that costs it the zone, as any write does (`retired.rs`), or the member its drive. Without the zone
+    /// the area is given up, and what was to be written goes to the log.
+    fn slot_refused(&mut self, id: u32, drive: usize, status: Status, fx: &mut Effects) {
+        match self.core.retire_zone(self.area.segment_of(id), drive, "a write of a slot", status) {
+            Ok(()) => self.area.slots.refuse(id),
+            Err(blame) => self.core.fail_member(drive, blame, fx),
         }
     }
 
@@ -208,8 +267,6 @@ impl Shard {
         let lost = written.lacks_copy && (written.copies_written == 0 || self.core.membership.is_broken());
         let sequence = if lost { 0 } else { written.sequence };
         let counts = self.clients.in_flight.complete(written.lba, sequence) && !lost;
-        assert!(self.area.writes_in_flight > 0, "a write ends once");
-        self.area.writes_in_flight -= 1;
         let before: Option<Frame> = self.area.slots.end_write(id, counts);
         if let Some(frame) = before {
             self.core.counters.slot_blocks_absorbed += u64::from(counts);
@@ -218,6 +275,49 @@ impl Shard {
         if counts && let Some(pba) = self.core.index.unmap(written.lba) {
             self.core.forget(pba);
         }
+        self.answer_slot(id, &written, lost, fx);
+    }
+
+    /// The log has a block that a slot was refused for, or could not take it. False when the block is another one.
+    pub(in crate::log) fn end_refused(
+        &mut self,
+        id: u32,
+        block: &Protected,
+        at: Option<Pba>,
+        fx: &mut Effects,
+    ) -> bool {
+        let lba = Lba(block.lba);
+        if !self.area.slots.is_refused(id, (lba, block.sequence)) {
+            return false;
+        }
+        let written = self.area.slots.written(id);
+        let counts = self.clients.in_flight.complete(lba, at.map_or(0, |_| written.sequence));
+        let frame = self.area.slots.end_write(id, false);
+        frame.into_iter().for_each(|frame| self.core.frames.give(frame));
+        if let Some(pba) = at.filter(|_| counts) {
+            let before = self.core.map(Name::Block(lba), pba);
+            before.into_iter().for_each(|stream| self.stripes.skew.overwrite(stream));
+            self.area.supersede(&mut self.core, lba, written.sequence);
+        }
+        self.answer_slot(id, &written, at.is_none(), fx);
+        true
+    }
+
+    /// A version is durable, or lost: whoever waits for it is answered, and for those that it replaced. The one that waits is written now.
+    fn answer_slot(&mut self, id: u32, written: &Written, lost: bool, fx: &mut Effects) {
+        assert!(self.area.writes_in_flight > 0, "a write ends once");
+        self.area.writes_in_flight -= 1;
         self.request_block_done(written.request, lost, fx);
+        while let Some(request) = self.area.slots.next_replaced(id, written.sequence) {
+            self.request_block_done(request, lost, fx);
+        }
+        let Some((lba, version, request)) = self.area.slots.take_waiting(id) else { return };
+        if self.area.has_places(&self.core, id) {
+            self.area.write_copies(&mut self.core, (lba, version), request, fx);
+        } else {
+            self.area.slots.begin_write(lba, version, request, 0);
+            self.area.slots.refuse(id);
+            self.area.awaits_log.push(id);
+        }
     }
 }

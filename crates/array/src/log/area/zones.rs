@@ -8,8 +8,10 @@ use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
+use crate::log::membership::active_members;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::{Effects, Shard};
+use base::erasure::PieceSet;
 use zone::format::header::{MARKER_BLOCKS, Stream, WriteMode};
 
 impl ArrayConfig {
@@ -125,18 +127,19 @@ impl Shard {
                 self.area.stage = if has_windows { Stage::Open } else { Stage::Retiring };
                 if has_windows {
                     self.area.slots.open();
-                } else {
+                } else if self.core.membership.lost_count() == 0 {
                     // A drive that refuses once would refuse again.
                     self.area.zones_wanted = 0;
                 }
             }
             Stage::Open => {
-                if self.must_retire() {
+                if self.bar_lost() || self.must_retire() {
                     self.area.stage = Stage::Retiring;
                 }
             }
             Stage::Retiring if self.area.is_drained() && !self.core.membership.is_broken() => {
                 self.area.slots.close();
+                self.area.lost = PieceSet::EMPTY;
                 for slot in std::mem::take(&mut self.area.segments) {
                     give_up(&mut self.core, slot);
                 }
@@ -172,6 +175,28 @@ impl Shard {
         }
     }
 
+    /// What slots still hold at rest that had to leave them: a drive took a zone, or a member with a copy is lost.
+    pub(in crate::log) fn slot_left_behind(&self) -> Option<String> {
+        let area = &self.area;
+        if area.stage != Stage::Open || area.moves_failed || self.core.membership.is_broken() {
+            return None;
+        }
+        let is_taken = |slot: &&SegmentSlot| self.core.segments.get(**slot).has_retired_zone();
+        if let Some(slot) = area.segments.iter().find(is_taken) {
+            let id = self.core.segments.get(*slot).id;
+            return Some(format!(
+                "segment {id} of the write area goes on with a zone that took a write no more"
+            ));
+        }
+        let lost = |slot: u32| {
+            let mut drives = (0..area.places.copies).map(|copy| area.places.of(slot, copy).0);
+            drives.find(|drive| !self.core.membership.is_active(*drive))
+        };
+        let of_slot = |id: u32| Some((id, lost(id % area.places.slots())?));
+        let (id, drive) = area.slots.live_slots().find_map(of_slot)?;
+        Some(format!("slot {id} holds a block, and member {drive}, which has a copy, is lost"))
+    }
+
     /// True when all members hold all they should, with windows.
     fn is_well(&self) -> bool {
         self.core.membership.lost_count() == 0
@@ -186,9 +211,30 @@ impl Shard {
             // Zones failed that were part of the reserve: it would run out again.
             self.area.zones_wanted = 0;
         }
+        let is_taken = |slot: &SegmentSlot| self.core.segments.get(*slot).has_retired_zone();
         no_space
-            || self.core.membership.lost_count() > 0
+            || self.core.membership.rebuilding().is_some()
+            || self.area.segments.iter().any(is_taken)
             || self.core.config.slot_places() != Some(self.area.places)
+    }
+
+    /// Slots with a copy on a member that is lost are barred: what they hold moves at once, and others go on. When the member's place is
+    /// given to another drive, the area is given up, and begins anew when that one is rebuilt. True when a member is back without a rebuild:
+    /// it lacks what came to slots since.
+    fn bar_lost(&mut self) -> bool {
+        let pieces = self.core.config.code().pieces();
+        let lost = pieces.without(active_members(self.core.membership.record()));
+        if lost == self.area.lost {
+            return false;
+        }
+        if !self.area.lost.without(lost).is_empty() {
+            return true;
+        }
+        self.area.lost = lost;
+        let places = self.area.places;
+        let is_lost = |slot: u32| (0..places.copies).any(|copy| lost.contains(places.of(slot, copy).0));
+        self.area.slots.bar(|id| is_lost(id % places.slots()));
+        false
     }
 }
 

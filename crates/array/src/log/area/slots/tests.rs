@@ -13,15 +13,15 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
     let mut slots = Slots::new(Lifetimes::Off, 1, Vec::new());
     slots.open();
     let id = slots.begin_write(Lba(7), version(1), 0, 2);
-    assert_eq!((slots.free_count(), slots.is_overwrite(Lba(7), 2)), (0, None), "one write in flight");
+    assert_eq!((slots.free_count(), slots.way(Lba(7), 2)), (0, Some(Way::Behind)), "one write in flight");
     assert!(slots.version_of(Lba(7)).is_none(), "not durable");
     assert!(!slots.copy_done(id, true) && slots.copy_done(id, true));
     assert!(slots.end_write(id, true).is_none());
     // It moves, and is overwritten meanwhile: what has moved does not count.
     assert_eq!(slots.next_to_move(), Some(id));
     assert_eq!(slots.begin_move(id).0, Lba(7));
-    assert_eq!(slots.is_overwrite(Lba(7), 2), Some(true));
-    assert_eq!(slots.is_overwrite(Lba(7), 1), None, "not over what is newer");
+    assert_eq!(slots.way(Lba(7), 2), Some(Way::Over));
+    assert_eq!(slots.way(Lba(7), 1), None, "not over what is newer");
     assert_eq!(slots.begin_write(Lba(7), version(2), 0, 2), id);
     assert!(!slots.copy_done(id, true) && slots.copy_done(id, true));
     assert!(slots.end_write(id, true).is_some(), "the version before is overwritten");
@@ -84,13 +84,27 @@ proptest! {
         let (mut sequence, mut is_open) = (1, false);
         // Newest durable version by block: sequence, and whether it is in slots alone.
         let mut durable: BTreeMap<u64, (u64, bool)> = BTreeMap::from([(4, (1, true))]);
+        let request = |sequence: u64| u32::try_from(sequence).unwrap();
+        let mut unanswered: BTreeSet<u32> = BTreeSet::new();
         let (mut writing, mut moving): (Vec<u32>, Vec<(u32, Lba, u64)>) = (Vec::new(), Vec::new());
         for (step, number) in steps {
             match step {
-                0 | 1 if is_open && slots.is_overwrite(Lba(number), sequence + 1).is_some_and(|over| over || slots.free_count() > 0) => {
-                    sequence += 1;
+                0 | 1 if is_open => {
                     slots.note(Lba(number));
-                    writing.push(slots.begin_write(Lba(number), version(sequence), 0, 1));
+                    match slots.way(Lba(number), sequence + 1) {
+                        Some(Way::Free) if slots.free_count() == 0 => continue,
+                        Some(Way::Over | Way::Free) => {
+                            sequence += 1;
+                            let id = slots.begin_write(Lba(number), version(sequence), request(sequence), 1);
+                            writing.push(id);
+                        }
+                        Some(Way::Behind) => {
+                            sequence += 1;
+                            slots.wait(Lba(number), version(sequence), request(sequence));
+                        }
+                        None => continue,
+                    }
+                    unanswered.insert(request(sequence));
                 }
                 2 if !writing.is_empty() => {
                     let id = writing.swap_remove(usize::try_from(number).unwrap() % writing.len());
@@ -100,6 +114,16 @@ proptest! {
                     slots.end_write(id, counts);
                     if counts {
                         durable.insert(done.lba.0, (done.sequence, true));
+                    }
+                    prop_assert!(unanswered.remove(&done.request), "a request is answered once");
+                    while let Some(replaced) = slots.next_replaced(id, done.sequence) {
+                        prop_assert!(u64::from(replaced) < done.sequence, "answered with something newer");
+                        prop_assert!(unanswered.remove(&replaced), "a request is answered once");
+                    }
+                    if let Some((lba, version, request)) = slots.take_waiting(id) {
+                        prop_assert!(version.sequence > done.sequence, "what waited is newer");
+                        prop_assert_eq!(slots.begin_write(lba, version, request, 1), id);
+                        writing.push(id);
                     }
                 }
                 3 => {
@@ -118,6 +142,14 @@ proptest! {
                         durable.insert(lba.0, (moved, false));
                     }
                 }
+                5 if number == 4 && is_open => {
+                    slots.bar(|id| id == 0);
+                    while let Some(id) = slots.barred_to_move() {
+                        prop_assert_eq!(id, 0);
+                        let (lba, version) = slots.begin_move(id);
+                        moving.push((id, lba, version.sequence));
+                    }
+                }
                 5 => {
                     sequence += 1;
                     slots.supersede(Lba(number), sequence);
@@ -130,6 +162,10 @@ proptest! {
                 is_open = true;
             }
             slots.check_invariants();
+            let on_their_way = slots.slots.iter().map(|slot| {
+                usize::from(slot.pending.is_some()) + usize::from(slot.waiting.is_some())
+            });
+            prop_assert_eq!(unanswered.len(), on_their_way.sum::<usize>() + slots.replaced.len());
             for (lba, (newest, is_in_slots)) in &durable {
                 let held = slots.version_of(Lba(*lba)).map(|version| version.sequence);
                 prop_assert_eq!(held, is_in_slots.then_some(*newest), "block {}", lba);
