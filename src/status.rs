@@ -176,6 +176,8 @@ pub struct WriteAreaReport {
     pub written: u64,
     /// Those that were overwritten there.
     pub absorbed: u64,
+    /// Part that these are of the blocks that clients wrote.
+    pub hit_share: Option<f64>,
     /// Those that were moved to the log.
     pub moved: u64,
 }
@@ -615,6 +617,7 @@ impl WriteAreaReport {
             live: area.live,
             written,
             absorbed,
+            hit_share: counters.hit_share(),
             moved,
         })
     }
@@ -703,6 +706,29 @@ fn print_wear(blocks: &BlocksReport) {
     println!("flash bytes      {ratio:.2} for each byte of clients{since}");
 }
 
+fn print_write_area(report: &StatusReport) {
+    if let Some(area) = &report.write_area {
+        println!(
+            "write area       {} of {} slots in {} zones, {} blocks written, {} absorbed{}, {} moved",
+            area.live,
+            area.slots,
+            area.zones,
+            area.written,
+            area.absorbed,
+            area.hit_share
+                .map_or_else(String::new, |share| format!(" ({:.1} % of what clients wrote)", 100.0 * share)),
+            area.moved
+        );
+        let AreaChoice { zones_per_drive, why } = &area.choice;
+        if !why.is_empty() {
+            println!("                 {zones_per_drive} zones of each drive: {why}");
+        }
+    }
+    if report.policy == PolicyChoice::Biza && report.write_area.is_none() {
+        println!("write area       none: blocks are placed by lifetime, and none is absorbed");
+    }
+}
+
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
@@ -737,19 +763,7 @@ fn print(report: &StatusReport) {
     let structures: Vec<String> =
         structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
     println!("memory           {}: {}", human_bytes(*total), structures.join(", "));
-    if let Some(area) = &report.write_area {
-        println!(
-            "write area       {} of {} slots in {} zones, {} blocks written, {} absorbed, {} moved",
-            area.live, area.slots, area.zones, area.written, area.absorbed, area.moved
-        );
-        let AreaChoice { zones_per_drive, why } = &area.choice;
-        if !why.is_empty() {
-            println!("                 {zones_per_drive} zones of each drive: {why}");
-        }
-    }
-    if report.policy == PolicyChoice::Biza && report.write_area.is_none() {
-        println!("write area       none: blocks are placed by lifetime, and none is absorbed");
-    }
+    print_write_area(report);
     if let Some(index) = &report.index {
         println!(
             "index            {} of at most {}, {} of {} groups on the drives, {} hits, {} misses",

@@ -188,6 +188,13 @@ impl LifetimeCounters {
         (slot_blocks_written, slot_blocks_absorbed, slot_blocks_moved)
     }
 
+    /// Part of the blocks that clients wrote that were overwritten in slots; `None` before the first write.
+    #[allow(clippy::cast_precision_loss, reason = "a ratio for display")]
+    pub fn hit_share(&self) -> Option<f64> {
+        let Traffic { user_blocks_written, slot_blocks_absorbed, .. } = self.traffic;
+        (user_blocks_written > 0).then(|| slot_blocks_absorbed as f64 / user_blocks_written as f64)
+    }
+
     /// Blocks that were rebuilt, or could not be.
     pub fn errors(&self) -> Errors {
         self.errors

@@ -85,6 +85,8 @@ fn what_slots_hold_outlives_kill_9_and_a_drive() {
             "{area}"
         );
         assert_eq!(area["absorbed"], BLOCKS / 3, "{area}");
+        let share = area["hit_share"].as_f64().unwrap();
+        assert!(share > 0.0 && share <= 1.0, "{area}");
         let words = run_for(SOON, zoneweave().args(["status", text(&dir)]));
         assert!(words.stdout.contains("write area"), "{words}");
         server.kill_9();

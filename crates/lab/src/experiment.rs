@@ -50,12 +50,15 @@ pub mod scheme;
 mod search;
 pub mod setting;
 mod slots;
+mod slots_auto;
+mod slots_bars;
 mod stacks;
 mod straid;
 mod student;
 mod text;
 mod volume_rig;
 mod wall_load;
+mod wear;
 mod write_load;
 mod zraid7;
 
@@ -196,6 +199,8 @@ pub const ALL: &[Experiment] = &[
 pub const BY_NAME: &[Experiment] = &[
     area::EXPERIMENT,
     slots::EXPERIMENT,
+    slots_auto::EXPERIMENT,
+    slots_bars::EXPERIMENT,
     biza5::EXPERIMENT,
     biza10::EXPERIMENT,
     biza11::EXPERIMENT,

@@ -3,17 +3,18 @@
 use super::biza_rig::BizaRig;
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
-use super::measurement::{DRIVE_WRITES, FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of};
+use super::measurement::{DRIVE_WRITES, FLASH_BYTES, Metric, P95, Value, WRITE_THROUGHPUT, values_of};
 use super::rig::{Array, Plan, Rig, Space, blocks_of_kib};
 use super::scheme::{Raizn, Scheme, Stack};
 use super::setting::Setting;
 use super::stacks::StackRig;
 use super::student::mean_and_ci95;
+use super::wear::{Worn, costs};
 use super::write_load::{MEASURED_BYTES, WARM_UP_BYTES};
 use super::{Conditions, Experiment, fig2, raizn_load};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::dmzap::VictimPolicy;
-use crate::precise::{precise, precise_u64};
+use crate::precise::precise;
 use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
 
@@ -131,21 +132,16 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let (plan, load) = plan_of(cell, conditions)?;
     if cell.scheme == Scheme::Biza {
         let mut rig = BizaRig::new(&plan, true)?;
-        return run(&mut rig, &load, conditions.seed, |rig| {
-            (rig.counters().user, rig.counters().flash_blocks())
-        });
+        return run(&mut rig, &load, conditions.seed);
     }
     if matches!(cell.scheme, Scheme::Stack(_)) {
         // Nothing is collected: any policy is the same.
         let mut rig = StackRig::new(&plan, VictimPolicy::Greedy)?;
         rig.write_volume()?;
-        return run(&mut rig, &load, conditions.seed, StackRig::counts);
+        return run(&mut rig, &load, conditions.seed);
     }
     let mut rig = Rig::new(plan)?;
-    run(&mut rig, &load, conditions.seed, |rig| {
-        let counters = rig.volume().engine.counters();
-        (counters.user_blocks_written, counters.flash_blocks())
-    })
+    run(&mut rig, &load, conditions.seed)
 }
 
 fn plan_of(cell: &Cell, conditions: Conditions) -> Result<(Plan, Load)> {
@@ -174,19 +170,12 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<(Plan, Load)> {
     Ok((plan, load))
 }
 
-/// Runs the clients; `count` tells blocks of clients and of flash, which are taken over the whole run.
-fn run<A: Array>(
-    rig: &mut A,
-    load: &Load,
-    seed: u64,
-    count: impl Fn(&A) -> (u64, u64),
-) -> Result<Vec<Value>> {
+/// Runs the clients; what is programmed is counted over the whole run.
+fn run<A: Array + Worn>(rig: &mut A, load: &Load, seed: u64) -> Result<Vec<Value>> {
+    let before = rig.counts_now().of_none_written();
     let measured = clients::run(rig, load, seed)?;
-    let (user, flash) = count(rig);
-    let mut values = values_of(&measured, WRITE_THROUGHPUT);
-    values.push(Value { metric: P9999, value: measured.percentile_us(99.99) });
-    values.push(Value { metric: FLASH_BYTES, value: precise_u64(flash) / precise_u64(user) });
-    Ok(values)
+    let costs = costs(&before, &rig.counts_now(), &measured);
+    Ok(values_of(&measured, WRITE_THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 /// Share of what the drives can take, the mean over sizes and both orders, seed by seed.

@@ -11,6 +11,7 @@ use super::scheme::{Scheme, Stack};
 use super::setting::Setting;
 use super::stacks::StackRig;
 use super::student::mean_and_ci95;
+use super::wear::{Worn, costs};
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::dmzap::VictimPolicy;
@@ -131,25 +132,18 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     match cell.scheme {
         Scheme::Biza => {
             let mut rig = BizaRig::new(&plan, true)?;
-            replay_on(&mut rig, (&events, depth), |rig| (rig.counters().user, rig.counters().flash_blocks()))
+            replay_on(&mut rig, (&events, depth))
         }
         Scheme::Stack(_) => {
             // Nothing is collected: any policy is the same.
-            replay_on(&mut StackRig::new(&plan, VictimPolicy::Greedy)?, (&events, depth), StackRig::counts)
+            replay_on(&mut StackRig::new(&plan, VictimPolicy::Greedy)?, (&events, depth))
         }
-        _ => replay_on(&mut Rig::new(plan)?, (&events, depth), |rig| {
-            let counters = rig.volume().engine.counters();
-            (counters.user_blocks_written, counters.flash_blocks())
-        }),
+        _ => replay_on(&mut Rig::new(plan)?, (&events, depth)),
     }
 }
 
 /// Writes the volume in order, then replays: the first part does not count.
-fn replay_on<A: Array>(
-    rig: &mut A,
-    (events, depth): (&[Event], Option<u32>),
-    count: impl Fn(&A) -> (u64, u64),
-) -> Result<Vec<Value>> {
+fn replay_on<A: Array + Worn>(rig: &mut A, (events, depth): (&[Event], Option<u32>)) -> Result<Vec<Value>> {
     clients::fill(rig, blocks_of_kib(64))?;
     let share = precise_u64(WARM_UP) / precise_u64(WARM_UP + MEASURED);
     let first = events.iter().enumerate().find(|(at, _)| precise(*at) >= share * precise(events.len()));
@@ -159,14 +153,10 @@ fn replay_on<A: Array>(
         None => replay::open_loop(rig, &from_zero(events)),
     };
     replay(rig, warm_up)?;
-    let before = count(rig);
+    let before = rig.counts_now();
     let figures = replay(rig, measured)?;
-    let after = count(rig);
-    let mut values = values_of(&figures, THROUGHPUT);
-    values.push(Value { metric: P9999, value: figures.percentile_us(99.99) });
-    let written = precise_u64((after.0 - before.0).max(1));
-    values.push(Value { metric: FLASH_BYTES, value: precise_u64(after.1 - before.1) / written });
-    Ok(values)
+    let costs = costs(&before, &rig.counts_now(), &figures);
+    Ok(values_of(&figures, THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 /// The same events, the first at time 0.

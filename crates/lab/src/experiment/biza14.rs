@@ -9,14 +9,13 @@ use super::Experiment;
 use super::biza_rig::BizaRig;
 use super::clients::{Chooser, Load, Places, Sizes, fill, run};
 use super::draft::{Cell, Draft};
-use super::measurement::{
-    ABSORBED_BYTES, FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of,
-};
+use super::measurement::{FLASH_BYTES, Metric, P95, P9999, Value, WRITE_THROUGHPUT, values_of};
 use super::rig::{Array, Plan, Rig, Space};
 use super::scheme::{Scheme, Stack};
 use super::setting::Setting;
 use super::slots;
 use super::stacks::StackRig;
+use super::wear::{Worn, costs};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::dmzap::VictimPolicy;
 use crate::precise::{precise, precise_u64};
@@ -38,7 +37,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Loads: hot sets get 90 % of writes, the others go anywhere in 1 GiB.
-const WORKLOADS: [(&str, Places); 15] = [
+pub(super) const WORKLOADS: [(&str, Places); 15] = [
     ("uniform", Places::Uniform),
     ("hot-1m", Places::Hot(1 << 8)),
     ("hot-2m", Places::Hot(1 << 9)),
@@ -184,32 +183,19 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Blocks of clients, of flash, and absorbed.
-struct Counts {
-    user: u64,
-    flash: u64,
-    absorbed: u64,
-}
-
-fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+/// Measures a cell: 4-KiB writes of one of [`WORKLOADS`] at the cell's depth, flushed or not.
+pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let plan = plan_of(cell, conditions)?;
     if cell.scheme == Scheme::Biza {
         let mut rig = BizaRig::new(&plan, cell.setting.lifetimes != Some("off"))?;
-        return measure_on(&mut rig, cell, conditions, |rig| {
-            let counters = rig.counters();
-            Counts { user: counters.user, flash: counters.flash_blocks(), absorbed: counters.absorbed }
-        });
+        return measure_on(&mut rig, cell, conditions);
     }
     if matches!(cell.scheme, Scheme::Stack(_)) {
         return measure_stack(&plan, cell, conditions);
     }
     let zones = plan.write_area_zones;
     let mut rig = Rig::new(plan)?;
-    let values = measure_on(&mut rig, cell, conditions, |rig| {
-        let counters = rig.volume().engine.counters();
-        let (user, absorbed) = (counters.user_blocks_written, counters.slot_blocks_absorbed);
-        Counts { user, flash: counters.flash_blocks(), absorbed }
-    })?;
+    let values = measure_on(&mut rig, cell, conditions)?;
     let has_slots = rig.volume().engine.counters().slot_blocks_written > 0;
     ensure!(
         zones == 0 || has_slots || cell.setting.flushes.is_none(),
@@ -225,10 +211,7 @@ fn measure_stack(plan: &Plan, cell: &Cell, conditions: Conditions) -> Result<Vec
         if cell.setting.reserved_percent.is_none() {
             rig.write_volume()?;
         }
-        measure_on(&mut rig, cell, conditions, |rig| {
-            let (user, flash) = rig.counts();
-            Counts { user, flash, absorbed: 0 }
-        })
+        measure_on(&mut rig, cell, conditions)
     };
     let greedy = under(VictimPolicy::Greedy)?;
     if cell.setting.reserved_percent.is_none() || cell.scheme == Scheme::Stack(Stack::MdConventional) {
@@ -241,12 +224,7 @@ fn measure_stack(plan: &Plan, cell: &Cell, conditions: Conditions) -> Result<Vec
     Ok(if flash(&cost_benefit) < flash(&greedy) { cost_benefit } else { greedy })
 }
 
-fn measure_on<A: Array>(
-    rig: &mut A,
-    cell: &Cell,
-    conditions: Conditions,
-    count: impl Fn(&A) -> Counts,
-) -> Result<Vec<Value>> {
+fn measure_on<A: Array + Worn>(rig: &mut A, cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let Setting { workload, queue_depth, flushes, .. } = cell.setting;
     let (warm_up, requests) = (conditions.scaled(WARM_UP), conditions.scaled(MEASURED).max(1));
     let places = WORKLOADS.into_iter().find(|(name, _)| workload == Some(*name)).map(|(_, places)| places);
@@ -267,16 +245,10 @@ fn measure_on<A: Array>(
         fill(rig, 16)?;
     }
     clients(rig, warm_up, conditions.seed << 1)?;
-    let before = count(rig);
+    let before = rig.counts_now();
     let figures = clients(rig, requests, conditions.seed << 1 | 1)?;
-    let after = count(rig);
-    let written = precise_u64(after.user - before.user);
-    let own = [
-        Value { metric: P9999, value: figures.percentile_us(99.99) },
-        Value { metric: FLASH_BYTES, value: precise_u64(after.flash - before.flash) / written },
-        Value { metric: ABSORBED_BYTES, value: precise_u64(after.absorbed - before.absorbed) / written },
-    ];
-    Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain(own).collect())
+    let costs = costs(&before, &rig.counts_now(), &figures);
+    Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 /// Writes one after the other, each flushed.

@@ -20,6 +20,7 @@ use super::rig::{Array, Plan, Rig, Space, blocks_of_kib};
 use super::scheme::{Scheme, Stack};
 use super::setting::Setting;
 use super::stacks::StackRig;
+use super::wear::{Worn, costs};
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::dmzap::VictimPolicy;
@@ -124,29 +125,9 @@ fn cells() -> Vec<Cell> {
 }
 
 /// An array of any row, and what was programmed for its clients.
-trait Counting: Array {
-    /// Blocks of clients, and of flash.
-    fn counts(&self) -> (u64, u64);
-}
+trait Counting: Array + Worn {}
 
-impl Counting for BizaRig {
-    fn counts(&self) -> (u64, u64) {
-        (self.counters().user, self.counters().flash_blocks())
-    }
-}
-
-impl Counting for StackRig {
-    fn counts(&self) -> (u64, u64) {
-        StackRig::counts(self)
-    }
-}
-
-impl Counting for Rig {
-    fn counts(&self) -> (u64, u64) {
-        let counters = self.volume().engine.counters();
-        (counters.user_blocks_written, counters.flash_blocks())
-    }
-}
+impl<A: Array + Worn> Counting for A {}
 
 /// What clients ask for in a cell.
 struct Requests<'a> {
@@ -284,14 +265,10 @@ fn values(
     rig: &mut Box<dyn Counting>,
     run: impl FnOnce(&mut Box<dyn Counting>) -> Result<Measured>,
 ) -> Result<Vec<Value>> {
-    let before = rig.counts();
+    let before = rig.counts_now();
     let measured = run(rig)?;
-    let after = rig.counts();
-    let mut values = values_of(&measured, WRITE_THROUGHPUT);
-    values.push(Value { metric: P9999, value: measured.percentile_us(99.99) });
-    let flash = precise_u64(after.1 - before.1) / precise_u64((after.0 - before.0).max(1));
-    values.push(Value { metric: FLASH_BYTES, value: flash });
-    Ok(values)
+    let costs = costs(&before, &rig.counts_now(), &measured);
+    Ok(values_of(&measured, WRITE_THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 /// 99.99th percentiles with avoidance over those without, seed by seed: geometric means over the sizes.

@@ -3,15 +3,13 @@
 use super::biza_rig::BizaRig;
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
-use super::measurement::{
-    ABSORBED_BYTES, DATA_BYTES, FLASH_BYTES, Metric, PARITY_BYTES, Value, WRITE_THROUGHPUT, values_of,
-};
+use super::measurement::{DATA_BYTES, FLASH_BYTES, Metric, PARITY_BYTES, Value, WRITE_THROUGHPUT, values_of};
 use super::rig::{Array, Plan, Rig, Space};
 use super::scheme::Scheme;
 use super::setting::Setting;
+use super::wear::{Worn, costs};
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
-use crate::precise::precise_u64;
 use crate::workload::Measured;
 use anyhow::{Context, Result};
 use zone::device::{Areas, Geometry};
@@ -100,47 +98,21 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Blocks of clients, of flash, absorbed, and where they are told apart of data and parity.
-#[derive(Clone, Copy)]
-struct Counts {
-    user: u64,
-    flash: u64,
-    absorbed: u64,
-    parts: Option<(u64, u64)>,
-}
-
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let plan = plan_of(cell, conditions)?;
     if cell.scheme == Scheme::Biza {
         let mut rig = BizaRig::new(&plan, true)?;
-        return measure_on(&mut rig, cell, conditions, |rig| {
-            let counters = rig.counters();
-            Counts {
-                user: counters.user,
-                flash: counters.flash_blocks(),
-                absorbed: counters.absorbed,
-                parts: Some((counters.data, counters.parity)),
-            }
-        });
+        return measure_on(&mut rig, cell, conditions);
     }
     let zones = plan.write_area_zones;
     let mut rig = Rig::new(plan)?;
-    let mut values = measure_on(&mut rig, cell, conditions, |rig| {
-        let counters = rig.volume().engine.counters();
-        let (user, absorbed) = (counters.user_blocks_written, counters.slot_blocks_absorbed);
-        Counts { user, flash: counters.flash_blocks(), absorbed, parts: None }
-    })?;
+    let mut values = measure_on(&mut rig, cell, conditions)?;
     let open = rig.volume().engine.no_write_area(zones).map_or(zones, |_| 0);
     values.push(Value { metric: AREA_ZONES, value: f64::from(open) });
     Ok(values)
 }
 
-fn measure_on<A: Array>(
-    rig: &mut A,
-    cell: &Cell,
-    conditions: Conditions,
-    count: impl Fn(&A) -> Counts,
-) -> Result<Vec<Value>> {
+fn measure_on<A: Array + Worn>(rig: &mut A, cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let places = WORKLOADS.into_iter().find(|(name, _)| cell.setting.workload == Some(*name));
     let load = |requests| Load {
         writes: true,
@@ -155,19 +127,10 @@ fn measure_on<A: Array>(
         clients::run(rig, &load(conditions.scaled(requests)), seed)
     };
     run(rig, WARM_UP, conditions.seed << 1)?;
-    let before = count(rig);
+    let before = rig.counts_now();
     let figures = run(rig, MEASURED, conditions.seed << 1 | 1)?;
-    let after = count(rig);
-    let written = precise_u64(after.user - before.user);
-    let of = |metric, blocks: u64| Value { metric, value: precise_u64(blocks) / written };
-    let mut values = values_of(&figures, WRITE_THROUGHPUT);
-    values.push(of(FLASH_BYTES, after.flash - before.flash));
-    values.push(of(ABSORBED_BYTES, after.absorbed - before.absorbed));
-    if let (Some(before), Some(after)) = (before.parts, after.parts) {
-        values.push(of(DATA_BYTES, after.0 - before.0));
-        values.push(of(PARITY_BYTES, after.1 - before.1));
-    }
-    Ok(values)
+    let costs = costs(&before, &rig.counts_now(), &figures);
+    Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 fn judge(draft: &mut Draft) {

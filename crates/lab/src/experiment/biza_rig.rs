@@ -48,7 +48,8 @@ impl BizaRig {
             let (device, _) = new_drive(plan, geometry, &clock, number)?;
             devices.push(Some(device));
         }
-        Ok(BizaRig::over(BizaVolume::new(Biza::new(config)?, DriveSet::new(devices))))
+        let volume = BizaVolume::new(Biza::new(config)?, DriveSet::new(devices));
+        Ok(BizaRig::over(volume).metered(clock.meter()))
     }
 
     /// Counts since the array was made.

@@ -8,22 +8,30 @@
 //! from the instant it was given; with the shared clock each step begins when the one before has ended, so that
 //! the time of a whole mount can be told.
 
+use super::wear::Meter;
 use base::time::{Instant, Nanos};
 use drive::emulated::TimedDrive;
+use drive::timing::Wear;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zone::device::{Command, Completion, Geometry, ZonedDevice};
 
-/// The time of all drives of an array.
+/// The time of all drives of an array, and the meter of what they are written with.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Arc<AtomicU64>);
+pub struct Clock(Arc<AtomicU64>, Meter);
 
 impl Clock {
     /// The latest instant any drive was told.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant(self.0.load(Ordering::Relaxed))
+    }
+
+    /// What the drives are written with.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.1
     }
 
     /// Time never goes back.
@@ -45,6 +53,8 @@ pub struct HostedDrive {
     busy_from: Option<Instant>,
     /// Time of the next event in the drive.
     next: Option<Instant>,
+    /// Wear of the drive that the meter knows of.
+    metered: Wear,
 }
 
 impl HostedDrive {
@@ -52,7 +62,8 @@ impl HostedDrive {
     #[must_use]
     pub fn new(drive: TimedDrive, think: Nanos, clock: Clock) -> HostedDrive {
         let (free_at, waiting, busy_from, next) = (Instant(0), VecDeque::new(), None, None);
-        HostedDrive { drive, clock, think, free_at, waiting, busy_from, next }
+        let metered = Wear::default();
+        HostedDrive { drive, clock, think, free_at, waiting, busy_from, next, metered }
     }
 
     /// At this instant the drive is as one that has been written to for long: its write buffer is full, and the
@@ -107,6 +118,9 @@ impl ZonedDevice for HostedDrive {
             self.free_at = self.free_at.max(now) + self.think;
         }
         self.next = self.drive.next_event();
+        let wear = self.drive.wear();
+        self.clock.meter().note(&wear.since(&self.metered));
+        self.metered = wear;
     }
 
     fn next_event(&self) -> Option<Instant> {

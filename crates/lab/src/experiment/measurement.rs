@@ -52,10 +52,23 @@ pub const FLASH_BYTES: Metric = metric("flash_bytes_per_user_byte", "x");
 /// Bytes of clients that were overwritten in the write area before they left it, per byte written by clients.
 pub const ABSORBED_BYTES: Metric = metric("absorbed_bytes_per_user_byte", "x");
 
+/// Bytes written to drives per byte written by clients, overwrites in windows among them.
+pub const INTERFACE_BYTES: Metric = metric("interface_bytes_per_user_byte", "x");
+/// Bytes written to the flash behind windows per byte written by clients; 0 where that is memory.
+pub const BACKING_BYTES: Metric = metric("backing_bytes_per_user_byte", "x");
+/// Bytes that finishes of zones leave unwritten and drives pad, per byte written by clients. Beside [`FLASH_BYTES`].
+pub const FINISH_BYTES: Metric = metric("finish_bytes_per_user_byte", "x");
+
 /// Of [`FLASH_BYTES`], data of clients.
 pub const DATA_BYTES: Metric = metric("data_bytes_per_user_byte", "x");
 /// Of [`FLASH_BYTES`], parity.
 pub const PARITY_BYTES: Metric = metric("parity_bytes_per_user_byte", "x");
+/// Of [`FLASH_BYTES`], what was moved for space.
+pub const MOVED_BYTES: Metric = metric("moved_bytes_per_user_byte", "x");
+/// Of [`FLASH_BYTES`], padding of stripes.
+pub const PADDING_BYTES: Metric = metric("padding_bytes_per_user_byte", "x");
+/// Of [`FLASH_BYTES`], headers, footers, summaries, checkpoints, tombstones and parts of the index.
+pub const METADATA_BYTES: Metric = metric("metadata_bytes_per_user_byte", "x");
 
 /// Blocks read from drives for writes, per block written by clients.
 pub const DRIVE_READS: Metric = metric("drive_reads_per_client_write", "x");

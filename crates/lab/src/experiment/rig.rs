@@ -8,6 +8,7 @@ use super::filled::FilledDrive;
 use super::host::{Clock, HostedDrive};
 use super::scheme::Scheme;
 use super::setting::Setting;
+use super::wear::Meter;
 use crate::allocations::{Bytes, bytes_during};
 use crate::sizing;
 use crate::workload::whole_ns;
@@ -365,6 +366,14 @@ impl<A: Array + ?Sized> Array for Box<A> {
 
     fn blocks_decoded(&self) -> u64 {
         (**self).blocks_decoded()
+    }
+}
+
+impl Rig {
+    /// What its drives are written with.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        self.clock.meter()
     }
 }
 

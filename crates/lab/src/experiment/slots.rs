@@ -8,6 +8,7 @@ use super::measurement::{FLASH_BYTES, P50, P95, Value, WRITE_THROUGHPUT, values_
 use super::rig::{Answer, Array, Ask, Plan, Rig, Space};
 use super::scheme::Scheme;
 use super::setting::Setting;
+use super::wear::{Worn, costs};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::precise::precise_u64;
 use crate::workload::Measured;
@@ -75,18 +76,16 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     for _ in 0..warm_up {
         write(&mut rig, lba(), &mut Measured::default())?;
     }
-    let before = *rig.volume().engine.counters();
+    let before = rig.counts_now();
     let begin = rig.now();
     for _ in 0..measured {
         write(&mut rig, lba(), &mut figures)?;
     }
     figures.span_us = precise_u64(rig.now().since(begin).0) / 1000.0;
-    let after = rig.volume().engine.counters();
-    ensure!(zones == 0 || after.slot_blocks_written > 0, "no write area of {zones} zones was opened");
-    let programmed = precise_u64(after.flash_blocks() - before.flash_blocks());
-    let written = precise_u64(after.user_blocks_written - before.user_blocks_written);
-    let flash = Value { metric: FLASH_BYTES, value: programmed / written };
-    Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain([flash]).collect())
+    let has_slots = rig.volume().engine.counters().slot_blocks_written > 0;
+    ensure!(zones == 0 || has_slots, "no write area of {zones} zones was opened");
+    let costs = costs(&before, &rig.counts_now(), &figures);
+    Ok(values_of(&figures, WRITE_THROUGHPUT).into_iter().chain(costs).collect())
 }
 
 /// A write, and the flush behind it.

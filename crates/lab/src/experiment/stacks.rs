@@ -21,6 +21,7 @@ use super::host::Clock;
 use super::rig::{Answer, Array, Ask, MOUNTED_AT, Plan, blocks_of_kib, new_drive};
 use super::scheme::{Scheme, Stack};
 use super::volume_rig::VolumeRig;
+use super::wear::Meter;
 use crate::dmzap::device::{SharedCounters, ZapDevice};
 use crate::dmzap::over_raizn::ZapOverRaizn;
 use crate::dmzap::{self, DmZap, VictimPolicy};
@@ -58,6 +59,9 @@ const CONVENTIONAL: &str = "conventional-nvme";
 trait Counted: Array {
     /// Blocks that clients wrote, and blocks that were programmed.
     fn counts(&self) -> (u64, u64);
+
+    /// What the drives are written with, where they count.
+    fn meter(&self) -> Option<&Meter>;
 
     /// Lets time pass with no requests.
     fn idle(&mut self, span: Nanos) -> Result<()>;
@@ -111,6 +115,12 @@ impl StackRig {
     pub fn counts(&self) -> (u64, u64) {
         let (user, flash) = self.array.counts();
         (user - self.before.0, flash - self.before.1)
+    }
+
+    /// What the drives are written with, where they count.
+    #[must_use]
+    pub fn meter(&self) -> Option<&Meter> {
+        self.array.meter()
     }
 
     /// Lets time pass with no requests.
@@ -192,7 +202,8 @@ fn md_over_dmzap(plan: &Plan, merges: bool, policy: VictimPolicy) -> Result<Volu
         devices.push(Some(Box::new(ZapDevice::new(zap, drive, counters.clone()))));
         flash.push(Flash::DmZap(counters));
     }
-    Ok(VolumeRig::over(InPlaceStack { volume: volume_of(&array, devices)?, flash }))
+    let stack = InPlaceStack { volume: volume_of(&array, devices)?, flash };
+    Ok(VolumeRig::over(stack).metered(clock.meter()))
 }
 
 fn md_over_conventional(plan: &Plan) -> Result<VolumeRig<InPlaceStack>> {
@@ -249,5 +260,5 @@ fn dmzap_over_raizn(plan: &Plan, merges: bool, policy: VictimPolicy) -> Result<V
         ..geometry
     };
     let zap = DmZap::new(zap_config(plan.volume_blocks, &logical, merges, policy))?;
-    Ok(VolumeRig::over(ZapOverRaizn::new(zap, below)))
+    Ok(VolumeRig::over(ZapOverRaizn::new(zap, below)).metered(clock.meter()))
 }

@@ -3,15 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::measurement::{
-    ABSORBED_BYTES, DATA_BYTES, DRIVE_READS, DRIVE_WRITES, FLASH_BYTES, INDEX_RESIDENT, MEAN, Metric, P50,
-    P95, P99, P999, P9999, PARITY_BYTES, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
+    ABSORBED_BYTES, BACKING_BYTES, DATA_BYTES, DRIVE_READS, DRIVE_WRITES, FINISH_BYTES, FLASH_BYTES,
+    INDEX_RESIDENT, INTERFACE_BYTES, MEAN, METADATA_BYTES, MOVED_BYTES, Metric, P50, P95, P99, P999, P9999,
+    PADDING_BYTES, PARITY_BYTES, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
 };
 use super::scheme::{self, Scheme};
 use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 44] = [
+const METRICS: [Metric; 50] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -53,6 +54,12 @@ const METRICS: [Metric; 44] = [
     DATA_BYTES,
     PARITY_BYTES,
     ABSORBED_BYTES,
+    MOVED_BYTES,
+    PADDING_BYTES,
+    METADATA_BYTES,
+    FINISH_BYTES,
+    INTERFACE_BYTES,
+    BACKING_BYTES,
     biza16::AREA_ZONES,
     straid::counted::INSTRUCTIONS,
     straid::counted::LOCKS,

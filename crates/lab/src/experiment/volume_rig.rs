@@ -1,6 +1,7 @@
 //! Any volume in virtual time, and its clients.
 
 use super::rig::{Answer, Array, Ask, BEGIN, TURNS_MAX, fill_with_zeros};
+use super::wear::Meter;
 use anyhow::{Context, Result, ensure};
 use array::inplace::volume::InPlaceVolume;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
@@ -32,12 +33,26 @@ pub struct VolumeRig<V> {
     next_id: u64,
     user_blocks: u64,
     replies: Vec<Reply>,
+    /// What its drives are written with, where they count.
+    meter: Option<Meter>,
 }
 
 impl<V: Timed> VolumeRig<V> {
     /// Clients of a volume on which nothing is under way.
     pub fn over(volume: V) -> VolumeRig<V> {
-        VolumeRig { volume, now: BEGIN, next_id: 0, user_blocks: 0, replies: Vec::new() }
+        VolumeRig { volume, now: BEGIN, next_id: 0, user_blocks: 0, replies: Vec::new(), meter: None }
+    }
+
+    /// The same, over drives that count what they are written with.
+    #[must_use]
+    pub fn metered(self, meter: &Meter) -> VolumeRig<V> {
+        VolumeRig { meter: Some(meter.clone()), ..self }
+    }
+
+    /// What its drives are written with, where they count.
+    #[must_use]
+    pub fn meter(&self) -> Option<&Meter> {
+        self.meter.as_ref()
     }
 
     /// The volume.

@@ -96,6 +96,7 @@ impl Model {
         if clock.in_flight == 0 {
             self.program_rest(zone);
         }
+        self.core.wear.padded_bytes += if pads { left } else { 0 };
         let slot = self.core.pending.insert(Pending::other(tag));
         if left < unit * dies || !pads {
             let quick = self.core.noise.chance(last_probability);

@@ -18,6 +18,8 @@ pub struct Wear {
     /// Programmed into zones: data, holes that a commit passed, padding of finishes, units that are not full, and what a
     /// collector moved.
     pub programmed_bytes: u64,
+    /// Left unwritten in zones that were finished, where the drive pads them.
+    pub padded_bytes: u64,
     /// Written to the flash that backs windows; 0 where that is memory.
     pub backing_bytes: u64,
 }
@@ -47,6 +49,7 @@ impl Wear {
             committed_bytes: less(self.committed_bytes, earlier.committed_bytes),
             discarded_bytes: less(self.discarded_bytes, earlier.discarded_bytes),
             programmed_bytes: less(self.programmed_bytes, earlier.programmed_bytes),
+            padded_bytes: less(self.padded_bytes, earlier.padded_bytes),
             backing_bytes: less(self.backing_bytes, earlier.backing_bytes),
         }
     }

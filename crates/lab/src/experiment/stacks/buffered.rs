@@ -6,6 +6,7 @@
 
 use super::super::rig::{Answer, Array, Ask};
 use super::Counted;
+use super::Meter;
 use anyhow::Result;
 use base::time::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -125,6 +126,10 @@ impl<A: Counted> Buffered<A> {
 impl<A: Counted> Counted for Buffered<A> {
     fn counts(&self) -> (u64, u64) {
         (self.user_blocks, self.below.counts().1)
+    }
+
+    fn meter(&self) -> Option<&Meter> {
+        self.below.meter()
     }
 
     fn idle(&mut self, span: Nanos) -> Result<()> {

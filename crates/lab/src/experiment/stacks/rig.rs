@@ -2,6 +2,7 @@
 
 use super::super::volume_rig::{Timed, VolumeRig};
 use super::Counted;
+use super::Meter;
 use crate::dmzap::device::SharedCounters;
 use crate::dmzap::over_raizn::ZapOverRaizn;
 use anyhow::Result;
@@ -23,6 +24,10 @@ pub(super) trait Programs: Timed {
 impl<V: Programs> Counted for VolumeRig<V> {
     fn counts(&self) -> (u64, u64) {
         (self.user_blocks(), self.volume().flash_blocks())
+    }
+
+    fn meter(&self) -> Option<&Meter> {
+        VolumeRig::meter(self)
     }
 
     fn idle(&mut self, span: Nanos) -> Result<()> {
