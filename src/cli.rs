@@ -215,6 +215,19 @@ pub struct Serve {
     pub service: ServiceOptions,
 }
 
+/// How windows of random write areas are used.
+#[derive(Debug, Args)]
+pub struct WindowOptions {
+    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
+    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8
+    #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
+    pub write_area: WriteAreaChoice,
+    /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
+    /// may then be older than what was acknowledged
+    #[arg(long)]
+    pub accept_lost_writes: bool,
+}
+
 /// Options by which an array is served.
 #[derive(Debug, Args)]
 pub struct ServiceOptions {
@@ -257,14 +270,12 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
-    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
-    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8
-    #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
-    pub write_area: WriteAreaChoice,
-    /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
-    /// may then be older than what was acknowledged
-    #[arg(long)]
-    pub accept_lost_writes: bool,
+    #[command(flatten)]
+    pub windows: WindowOptions,
+    /// Note the reads and writes of clients in a new file, as `lab run --trace FILE --trace-format alibaba` replays them; clients never
+    /// wait for it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
     /// md (while another stripe reads)
     #[arg(long, value_parser = parse_window, value_name = "MANNER")]

@@ -2,6 +2,7 @@
 
 mod fencing;
 mod lookout;
+pub mod record;
 mod returning;
 mod write_area;
 
@@ -44,6 +45,7 @@ use lookout::Lookout;
 use returning::Returning;
 use server::config::DiskConfig;
 use server::listen::SOCKET_PATH_BYTES_MAX;
+use server::recorder::{Recorder, Recording};
 use server::{ExportConfig, Listen, ServerConfig, Service, Stop, StopHandle, WallClock, control};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -90,12 +92,18 @@ pub fn run(options: &Serve) -> Result<Exit> {
     serve(Directory::open(&options.dir)?, &options.service)
 }
 
-/// Nothing is recorded on a drive before all drives are there and both sockets listen.
-fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
+/// Refuses what means nothing to an array of zoned drives, and a record that would go over a file.
+fn expect_options(options: &ServiceOptions) -> Result<()> {
     if options.cache.is_some() || options.window.is_some() {
         let said = "--cache and --window are for arrays of Linux md; this one is of zoned drives";
         return Err(Exit::Usage.error(said));
     }
+    record::expect_new(options.record.as_deref())
+}
+
+/// Nothing is recorded on a drive before all drives are there and both sockets listen.
+fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
+    expect_options(options)?;
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
@@ -121,7 +129,8 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
     }
-    let config = config_of(&directory, options);
+    let recording = record::begin(options.record.as_deref())?;
+    let config = config_of(&directory, options, recording.as_ref().map(Recording::recorder));
     let Sockets { nbd: listeners, guests } = sockets;
     let (wake_fds, ports) = (drives.wake_fds, exports.ports());
     let service = Service { listeners, guests, disk, control: Some(control), wake_fds, ports, stop, clock };
@@ -149,6 +158,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     served.clocks.start();
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
+    recording.into_iter().for_each(Recording::finish);
     served.exports.end();
     supervisor::say_stopping();
     if result.is_ok() {
@@ -185,12 +195,13 @@ pub fn names_of(list: &ExportList, description: &str) -> Vec<ExportConfig> {
     list.names().into_iter().map(config).collect()
 }
 
-fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
+fn config_of(directory: &Directory, options: &ServiceOptions, recorder: Option<Recorder>) -> ServerConfig {
     ServerConfig {
         exports: names_of(&directory.file.export, &format!("Zoneweave array {}", directory.file.uuid)),
         disk: DiskConfig { serial: serial_of(&directory.file.uuid.to_string()) },
         cores: options.cores,
         spin: if options.profile.is_some() { drive_clocks::SPIN } else { Nanos(0) },
+        recorder,
         ..ServerConfig::default()
     }
 }
@@ -216,9 +227,9 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         },
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
-        accepts_lost_writes: options.accept_lost_writes,
-        write_area_zones: write_area::zones_of(options.write_area),
-        write_area_may_be_smaller: options.write_area == WriteAreaChoice::Auto,
+        accepts_lost_writes: options.windows.accept_lost_writes,
+        write_area_zones: write_area::zones_of(options.windows.write_area),
+        write_area_may_be_smaller: options.windows.write_area == WriteAreaChoice::Auto,
         ..Tuning::default()
     }
 }

@@ -145,8 +145,9 @@ fn expect_options(options: &ServiceOptions) -> Result<()> {
         ("--index-memory", options.index_memory.is_some()),
         ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),
         ("--rebuild-rate", options.rebuild_rate.is_some()),
-        ("--write-area", options.write_area != WriteAreaChoice::Off),
-        ("--accept-lost-writes", options.accept_lost_writes),
+        ("--write-area", options.windows.write_area != WriteAreaChoice::Off),
+        ("--accept-lost-writes", options.windows.accept_lost_writes),
+        ("--record", options.record.is_some()),
     ];
     match foreign.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

@@ -10,6 +10,7 @@ mod list;
 mod older_copies;
 mod qualify;
 mod re_add;
+mod record;
 mod replace;
 mod scrub;
 mod wipe;

@@ -1,6 +1,7 @@
 //! Configuration of the server and its clock.
 
 use crate::nbd::handshake::ExportConfig;
+use crate::recorder::Recorder;
 use crate::vhost::block::SERIAL_BYTES;
 use base::time::{Instant, Nanos};
 use thiserror::Error;
@@ -39,6 +40,8 @@ pub struct ServerConfig {
     pub stop_limit: Nanos,
     /// Time to look for work before sleeping; costs processor time, saves wake-ups.
     pub spin: Nanos,
+    /// Whoever notes what clients ask for, where that is recorded.
+    pub recorder: Option<Recorder>,
 }
 
 /// The disk as virtual machines see it.
@@ -62,6 +65,7 @@ impl Default for ServerConfig {
             staging_rest: Nanos(5 * SECOND.0),
             stop_limit: Nanos(10 * SECOND.0),
             spin: Nanos(0),
+            recorder: None,
         }
     }
 }

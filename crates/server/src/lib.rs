@@ -7,6 +7,7 @@
 //! ublk                    disks of this host: the kernel's interface
 //! core_loop               a thread: ring, clients, volume or the way to it
 //! ports                   exports that come and go while it runs
+//! recorder                a trace of what clients ask for
 //! resp                    the protocol of Redis, without I/O
 //! cache_loop              a thread: ring, clients of a cache, the cache
 //! ring, transfer          io_uring, and the buffers it owns while it works on them
@@ -26,6 +27,7 @@ mod mailbox;
 pub mod memcached;
 pub mod nbd;
 pub mod ports;
+pub mod recorder;
 pub mod resp;
 mod ring;
 pub mod slab;

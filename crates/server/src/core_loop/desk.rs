@@ -16,6 +16,7 @@
 use super::backend::Backend;
 use super::write_gate::{IDS_END, Merge};
 use crate::nbd::transmission::{ByteRange, Cut};
+use crate::recorder::{Note, Recorder};
 use crate::slab::{Key, Slab};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
@@ -99,6 +100,8 @@ pub(crate) struct Desk<'v> {
     pub(crate) granted: Option<Party>,
     spare_vectors: Vec<Vec<Frame>>,
     final_flush: Option<Outcome>,
+    /// Whoever notes reads and writes, where they are recorded.
+    recorder: Option<Recorder>,
 }
 
 impl<'v> Desk<'v> {
@@ -120,7 +123,13 @@ impl<'v> Desk<'v> {
             granted: None,
             spare_vectors: Vec::new(),
             final_flush: None,
+            recorder: None,
         })
+    }
+
+    /// The same desk, which has reads and writes noted.
+    pub(crate) fn recorded(self, recorder: Option<Recorder>) -> Desk<'v> {
+        Desk { recorder, ..self }
     }
 
     /// Frames all clients together can have.
@@ -140,9 +149,24 @@ impl<'v> Desk<'v> {
 
     /// Begins an operation.
     pub(crate) fn open(&mut self, party: Party, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
+        if kind == OperationKind::Read {
+            self.record(false, range);
+        }
         let operation =
             Operation { party, cookie, kind, range, parts_pending: 0, is_issuing: true, has_failed: false };
         self.operations.insert(operation)
+    }
+
+    /// Begins a write.
+    pub(crate) fn open_write(&mut self, party: Party, cookie: u64, range: ByteRange) -> Key {
+        self.record(true, range);
+        self.open(party, cookie, OperationKind::Change, range)
+    }
+
+    fn record(&self, writes: bool, range: ByteRange) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(Note { at: self.now, writes, from: range.from, bytes: range.to - range.from });
+        }
     }
 
     /// No more parts will come; what there was has failed as a whole. True when the operation

@@ -296,7 +296,7 @@ impl HostDisk {
                 self.go_on(desk);
             }
             RequestKind::Write => {
-                let operation = desk.open(party, cookie, OperationKind::Change, range);
+                let operation = desk.open_write(party, cookie, range);
                 self.held = Some(Held::write(tag, operation, range));
                 self.go_on(desk);
             }

@@ -44,7 +44,8 @@ impl Client {
                 if payload_bytes <= STAGED_PAYLOAD_BYTES_MAX && !is_staged {
                     return Step::NeedBytes;
                 }
-                let operation = self.open(key, desk, header, OperationKind::Change);
+                self.take_request();
+                let operation = desk.open_write(Party::Client(key), header.cookie, range);
                 self.stage = Stage::Payload { operation, rest: range, force_unit_access };
             }
             Command::Zero { force_unit_access } => {
@@ -69,9 +70,14 @@ impl Client {
 
     /// Takes the request off staging and opens an operation for it.
     fn open(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, kind: OperationKind) -> Key {
+        self.take_request();
+        desk.open(Party::Client(key), header.cookie, kind, ByteRange::of(header))
+    }
+
+    /// The request is off staging, and an operation begins.
+    fn take_request(&mut self) {
         self.inbox.consume(REQUEST_BYTES);
         self.operations_count += 1;
-        desk.open(Party::Client(key), header.cookie, kind, ByteRange::of(header))
     }
 
     fn begin_read(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, one_chunk: bool) -> Step {
