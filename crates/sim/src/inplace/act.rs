@@ -115,6 +115,26 @@ pub enum Act {
     Rebuild,
     /// Members that died are there again at the next start, with what they had.
     Revive,
+    /// The next write of data to a member is answered as done, and lands so many rows farther on, or nowhere.
+    Lie {
+        /// Member.
+        member: usize,
+        /// Rows.
+        astray: Option<i64>,
+    },
+    /// When nothing else is broken: scrubs count what writes left that were not done where they were to be, repair, and check again.
+    Expose,
+    /// A member answers nothing for a while.
+    Hang {
+        /// Member.
+        member: usize,
+        /// Nanoseconds.
+        nanos: u64,
+    },
+    /// A member ends in the middle of its data from now on.
+    Cut(usize),
+    /// Two members have each other's places at the next start.
+    Exchange(usize, usize),
 }
 
 /// Manner in which a device is lost.
@@ -206,7 +226,55 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
     }
     let acts = with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts))));
-    with_kills(plan, with_replacements(plan, acts))
+    with_lies(plan, with_hangs(plan, with_kills(plan, with_replacements(plan, acts))))
+}
+
+/// In some runs writes are not done where they were to be. Drawn from a source of its own.
+fn with_lies(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x11e_0d15);
+    if !random.chance(1, 10) {
+        return acts;
+    }
+    let members = usize::try_from(plan.members).expect("few");
+    let rows = i64::try_from(plan.stripes * u64::from(plan.chunk) / 8).expect("few");
+    let mut all = Vec::new();
+    for act in acts {
+        all.push(act);
+        if random.chance(1, 30) {
+            let by = i64::try_from(random.below(64)).expect("less than 64") - 32;
+            let astray = random.chance(1, 2).then_some(by.clamp(-rows, rows));
+            all.push(Act::Lie { member: random.index(members), astray });
+        }
+        if random.chance(1, 30) {
+            all.push(Act::Expose);
+        }
+    }
+    all.push(Act::Expose);
+    all
+}
+
+/// In some runs members hang, end too early, or have each other's places. Drawn from a source of its own.
+fn with_hangs(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x4a96_0000);
+    if !random.chance(1, 8) {
+        return acts;
+    }
+    let members = usize::try_from(plan.members).expect("few");
+    let mut all = Vec::new();
+    for act in acts {
+        all.push(act);
+        if random.chance(1, 20) {
+            let nanos = (1 + random.below(8)) << (20 + random.below(14));
+            all.push(Act::Hang { member: random.index(members), nanos });
+        }
+        if random.chance(1, 40) {
+            all.push(Act::Exchange(random.index(members), random.index(members)));
+        }
+        if random.chance(1, 120) {
+            all.push(Act::Cut(random.index(members)));
+        }
+    }
+    all
 }
 
 /// In some runs the server is killed where the power would have failed, or shortly before. Drawn from a source of its own.

@@ -7,6 +7,7 @@ use base::units::BLOCK_BYTES;
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, Op, Status};
 use block::md::{Media, ReadFailed, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Least time of a command, in nanoseconds.
@@ -19,6 +20,15 @@ type Sector = [u8; SECTOR_BYTES];
 
 /// Bytes that disks share until one of them writes there.
 type Piece = [u8; BLOCK_BYTES];
+
+/// What a disk does with a write that it answers as done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lie {
+    /// Writes that it is done to lie within these sectors.
+    pub within: Range<u64>,
+    /// Sectors by which it lands elsewhere; `None` when it lands nowhere.
+    pub astray: Option<i64>,
+}
 
 /// Command in flight.
 struct Flight {
@@ -51,9 +61,34 @@ pub struct Disk {
     random: Random,
     latency: u64,
     is_dead: bool,
-    fails_next_write: bool,
+    faults: Faults,
+    lies: Lies,
     /// Commands that were carried out.
     pub commands: u64,
+}
+
+/// What is about to go wrong.
+#[derive(Default)]
+struct Faults {
+    fails_next_write: bool,
+    lie: Option<Lie>,
+    hang: Hang,
+}
+
+/// Writes that were answered as done, and not done where they were to be.
+#[derive(Default)]
+struct Lies {
+    /// What sectors were to hold that hold something else.
+    told: BTreeMap<u64, Sector>,
+    /// Sectors that a lie was about, since they were asked for last.
+    about: BTreeSet<u64>,
+}
+
+/// Time in which a disk answers nothing.
+#[derive(Clone, Copy, Default)]
+struct Hang {
+    until: Instant,
+    longest: u64,
 }
 
 /// The answer to the one call that is under way; `None` when there will be none, or while nobody answers.
@@ -107,6 +142,7 @@ impl Disk {
         }
         self.bad.remove(&sector);
         self.unsure.remove(&sector);
+        self.lies.told.remove(&sector);
         if is_durable || !self.geometry.volatile_cache {
             self.cached.remove(&sector);
             self.settle(sector, &content);
@@ -141,6 +177,40 @@ impl Disk {
         }
     }
 
+    /// A write is done elsewhere, or not at all.
+    fn lie(&mut self, Lie { within, astray }: Lie, op: &Op) {
+        let contents = Disk::contents(op);
+        for (sector, content) in &contents {
+            self.lies.told.insert(*sector, *content);
+            self.lies.about.insert(*sector);
+        }
+        for (sector, content) in contents {
+            let place = astray.and_then(|by| sector.checked_add_signed(by));
+            let Some(place) = place.filter(|place| within.contains(place)) else { continue };
+            let before = self.lies.told.get(&place).copied().unwrap_or_else(|| self.visible(place));
+            self.put(place, content, false);
+            self.lies.told.insert(place, before);
+            self.lies.about.insert(place);
+        }
+    }
+
+    /// The lie that is about to be told, where this is a write that it is about.
+    fn lie_about(&mut self, op: &Op) -> Option<Lie> {
+        let (first, count) = op.range()?;
+        let is_about = |lie: &mut Lie| {
+            matches!(op, Op::Write { .. } | Op::WriteZeroes { .. })
+                && lie.within.contains(&first)
+                && lie.within.contains(&(first + count - 1))
+        };
+        self.faults.lie.take_if(is_about)
+    }
+
+    /// What is about to go wrong does not.
+    fn forget_faults(&mut self) {
+        self.faults.fails_next_write = false;
+        self.faults.lie = None;
+    }
+
     fn is_scarred(&self, op: &Op) -> bool {
         op.range().is_some_and(|(first, count)| self.scars.range(first..first + count).next().is_some())
     }
@@ -156,7 +226,7 @@ impl Disk {
         if status == Status::Success {
             self.writes += 1;
             let is_write = matches!(op, Op::Write { .. } | Op::WriteZeroes { .. });
-            if is_write && (self.is_scarred(&op) || std::mem::take(&mut self.fails_next_write)) {
+            if is_write && (self.is_scarred(&op) || std::mem::take(&mut self.faults.fails_next_write)) {
                 self.tear(&op);
                 let sectors = || op.range().into_iter().flat_map(|(first, count)| first..first + count);
                 self.failed.extend(sectors());
@@ -166,6 +236,8 @@ impl Disk {
                 status = self.fill(*sector, frames);
             } else if matches!(op, Op::Flush) {
                 self.commit(covers);
+            } else if let Some(lie) = self.lie_about(&op) {
+                self.lie(lie, &op);
             } else {
                 let is_durable = matches!(op, Op::Write { durable: true, .. });
                 Disk::contents(&op)
@@ -212,7 +284,8 @@ impl Disk {
     /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays.
     fn let_go(&mut self) {
         self.answers.clear();
-        self.fails_next_write = false;
+        self.forget_faults();
+        self.faults.hang.until = Instant(0);
         while let Some(flight) = self.in_flight.pop() {
             if self.random.chance(3, 4) {
                 self.carry_out(flight);
@@ -223,7 +296,10 @@ impl Disk {
     /// The power fails: of what was in flight any sectors arrive, of what was cached any state that was there.
     fn crash(&mut self) {
         self.answers.clear();
-        self.fails_next_write = false;
+        self.forget_faults();
+        self.faults.hang.until = Instant(0);
+        // What sectors were to hold then, nobody knows.
+        self.lies.told.clear();
         for flight in std::mem::take(&mut self.in_flight) {
             if !self.is_dead {
                 self.writes += 1;
@@ -303,7 +379,8 @@ impl DiskHandle {
             random: Random::from_seed(seed),
             latency,
             is_dead: false,
-            fails_next_write: false,
+            faults: Faults::default(),
+            lies: Lies::default(),
             commands: 0,
         };
         DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)), port: 0 }
@@ -349,12 +426,12 @@ impl DiskHandle {
 
     /// The next write fails, and leaves some of its sectors.
     pub fn fail_next_write(&self) {
-        self.lock().fails_next_write = true;
+        self.lock().faults.fails_next_write = true;
     }
 
     /// True when the next write fails.
     pub fn has_fault(&self) -> bool {
-        self.lock().fails_next_write
+        self.lock().faults.fails_next_write
     }
 
     /// True for the same disk.
@@ -362,9 +439,57 @@ impl DiskHandle {
         Arc::ptr_eq(&self.disk, &other.disk)
     }
 
-    /// No write fails any more but for what else happens.
+    /// No write fails any more, or is done elsewhere, but for what else happens.
     pub fn forget_fault(&self) {
-        self.lock().fails_next_write = false;
+        self.lock().forget_faults();
+    }
+
+    /// A write that is answered as done will not be done where it is to be.
+    pub fn lie(&self, lie: Lie) {
+        self.lock().faults.lie = Some(lie);
+    }
+
+    /// All writes are done where they are to be, from now on.
+    pub fn forget_lie(&self) {
+        self.lock().faults.lie = None;
+    }
+
+    /// Sectors that a lie was about since this was asked last.
+    pub fn take_lies(&self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.lock().lies.about)
+    }
+
+    /// What sectors hold, or ought to.
+    pub fn content(&self, sector: u64, is_as_told: bool, into: &mut [u8]) {
+        let disk = self.lock();
+        for (sector, bytes) in (sector..).zip(into.chunks_exact_mut(SECTOR_BYTES)) {
+            let told = disk.lies.told.get(&sector).filter(|_| is_as_told);
+            bytes.copy_from_slice(&told.copied().unwrap_or_else(|| disk.visible(sector)));
+        }
+    }
+
+    /// Nothing is answered until then.
+    pub fn hang(&self, now: Instant, nanos: u64) {
+        let mut disk = self.lock();
+        let until = disk.faults.hang.until.max(now + Nanos(nanos));
+        disk.faults.hang = Hang { until, longest: disk.faults.hang.longest.max(nanos) };
+        disk.in_flight.iter_mut().for_each(|flight| flight.due = flight.due.max(until));
+    }
+
+    /// The disk ends here from now on.
+    pub fn cut(&self, sectors: u64) {
+        let mut disk = self.lock();
+        disk.geometry.sectors = disk.geometry.sectors.min(sectors);
+    }
+
+    /// True when the disk is gone, or smaller than it was.
+    pub fn is_lost(&self) -> bool {
+        self.is_dead() || self.is_cut()
+    }
+
+    /// True when the disk is smaller than it was.
+    pub fn is_cut(&self) -> bool {
+        self.lock().geometry.sectors < self.geometry.sectors
     }
 
     /// Somebody else writes, durably.
@@ -419,7 +544,8 @@ impl DiskHandle {
 
     /// Longest time that a command takes.
     pub fn slowest(&self) -> Nanos {
-        Nanos((LEAST + self.lock().latency) * SLOWER)
+        let disk = self.lock();
+        Nanos((LEAST + disk.latency) * SLOWER + disk.faults.hang.longest)
     }
 
     /// Commands that were carried out.
@@ -442,7 +568,8 @@ impl BlockDevice for DiskHandle {
             took *= if disk.random.chance(1, 20) { SLOWER } else { 1 };
         }
         let covers = disk.writes;
-        disk.in_flight.push(Flight { due: now + Nanos(took), port: self.port, command, covers });
+        let due = disk.faults.hang.until.max(now + Nanos(took));
+        disk.in_flight.push(Flight { due, port: self.port, command, covers });
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
@@ -472,7 +599,7 @@ impl BlockDevice for DiskHandle {
 
 impl Media for DiskHandle {
     fn sectors(&self) -> u64 {
-        self.geometry.sectors
+        self.lock().geometry.sectors
     }
 
     fn read(&self, sector: u64, into: &mut [u8]) -> Result<(), ReadFailed> {

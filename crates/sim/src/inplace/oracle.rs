@@ -210,11 +210,20 @@ impl Oracle {
         Reading { lba, done, allowed: of.into_iter().map(|block| block.now).collect(), begun }
     }
 
-    /// A read ends with these blocks.
-    pub fn end_read(&mut self, reading: Reading, frames: &[Frame], is_volatile: bool) -> Result<(), String> {
+    /// A read ends with these blocks, of which some may hold anything.
+    pub fn end_read(
+        &mut self,
+        reading: Reading,
+        frames: &[Frame],
+        is_volatile: bool,
+        may_be_wrong: impl Fn(u64) -> bool,
+    ) -> Result<(), String> {
         let is_whole = self.is_whole;
         for (index, frame) in frames.iter().enumerate() {
             let lba = reading.lba + index as u64;
+            if may_be_wrong(lba) {
+                continue;
+            }
             let stamps = stamps_of(&frame.data, lba).ok_or_else(|| {
                 format!("block {lba} holds what nobody wrote there: {:02x?}", &frame.data[..16])
             })?;

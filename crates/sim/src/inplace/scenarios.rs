@@ -2,6 +2,7 @@
 
 mod bad_blocks;
 mod journals;
+mod lies;
 mod logs;
 mod policies;
 mod rebuilds;
@@ -46,7 +47,8 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
+    let of_engine =
+        of_writes().into_iter().chain(of_many()).chain(of_streams()).chain(of_members()).chain(of_sweeps());
     let of_engine = of_engine.chain(of_bits());
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
@@ -58,6 +60,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .chain(policies::all())
         .chain(shards::all())
         .chain(shared_logs::all())
+        .chain(lies::all())
         .collect()
 }
 
@@ -115,6 +118,31 @@ fn of_writes() -> Vec<(&'static str, Run)> {
                     Act::Stop,
                     Act::ReadAll,
                 ],
+            },
+        ),
+    ]
+}
+
+/// Scenarios of much that is written at once.
+fn of_many() -> Vec<(&'static str, Run)> {
+    vec![
+        // More strips than the table has room for, and many more than fifty that wait.
+        (
+            "more-strips-than-the-table-has-room-for",
+            Run {
+                plan: Plan { chunk: 8, stripes: 400, ..plan() },
+                acts: (0..380)
+                    .map(|stripe| write(stripe * 3, 1))
+                    .chain([Act::Drain, Act::Stop, Act::ReadAll])
+                    .collect(),
+            },
+        ),
+        // What was written whole is right, wherever the resync is.
+        (
+            "a-member-dies-after-writes-ahead-of-the-first-resync",
+            Run {
+                plan: Plan { is_clean: false, rate: Some(16 << 10), ..plan() },
+                acts: vec![write(0, 48), Act::Drain, Act::Die(1), Act::ReadAll],
             },
         ),
     ]

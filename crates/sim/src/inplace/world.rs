@@ -4,6 +4,7 @@ mod blemishes;
 mod contents;
 mod cores;
 mod journal;
+mod lies;
 mod locating;
 mod logs;
 mod members;
@@ -19,7 +20,7 @@ use super::oracle::{Oracle, Reading, fill};
 use super::plan::{Plan, Policy};
 use crate::acted::Counts;
 use crate::world::Failure;
-use array::inplace::scrub::{ScrubRefused, ScrubState};
+use array::inplace::scrub::{ScrubRefused, ScrubState, ScrubStatus};
 use array::inplace::start::{Tuning, members_of, start_recovered};
 use array::inplace::volume::{InPlaceVolume, Ways};
 use array::pacer::Rates;
@@ -41,6 +42,7 @@ use contents::{Contents, contents, sectors_of, shape_of};
 use cores::{Cores, ways};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Frames of the engine: few, so that strips wait for them.
 const CLIENT_FRAMES: usize = 700;
@@ -90,6 +92,12 @@ pub struct Tally {
     pub taken_over: u64,
     /// Scrubs that looked at every row.
     pub scrubs: u64,
+    /// Rows in which a write was not done where it was to be.
+    pub lied: u64,
+    /// Rows that do not match for that, and were counted.
+    pub exposed: u64,
+    /// Members that hung.
+    pub hangs: u64,
     /// Commands of members.
     pub commands: u64,
 }
@@ -116,6 +124,9 @@ impl Counts for Tally {
         self.policies += other.policies;
         self.taken_over += other.taken_over;
         self.scrubs += other.scrubs;
+        self.lied += other.lied;
+        self.exposed += other.exposed;
+        self.hangs += other.hangs;
         self.commands += other.commands;
     }
 }
@@ -171,6 +182,7 @@ pub struct World {
     oracle: Oracle,
     doubts: Doubts,
     blemishes: Blemishes,
+    lies: lies::Lies,
     open: BTreeMap<u64, Open>,
     next_id: u64,
     now: Instant,
@@ -207,6 +219,7 @@ impl World {
             oracle: Oracle::new(&stamps, journal.disk().is_some()),
             doubts: Doubts::default(),
             blemishes: Blemishes::default(),
+            lies: lies::Lies::new(plan),
             open: BTreeMap::new(),
             next_id: 1,
             now: Instant(0),
@@ -236,9 +249,10 @@ impl World {
 
     /// Starts the engine; false when the array is refused, as promised.
     fn start(&mut self) -> Result<bool, Failure> {
+        self.look_at_cut()?;
         let (members, alive) = self.members_there()?;
         // Members that missed writes are believed when nobody is there that knows: as with mdadm.
-        let is_lost = |role: usize| self.gone.contains(&role) || self.disks[role].is_dead();
+        let is_lost = |role: usize| self.gone.contains(&role) || self.disks[role].is_lost();
         if (0..self.disks.len()).all(is_lost) {
             return Ok(false);
         }
@@ -439,6 +453,14 @@ impl World {
             Act::Grow(wish) => self.grow(wish)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
+            Act::Lie { member, astray } => self.lie(member, astray),
+            Act::Expose => self.expose()?,
+            Act::Hang { member, nanos } => {
+                self.disks[member].hang(self.now, nanos);
+                self.tally.hangs += 1;
+            }
+            Act::Cut(member) => self.cut_short(member),
+            Act::Exchange(one, other) => self.lies.exchange(one, other),
         }
         self.turn()?;
         Ok(true)
@@ -464,8 +486,13 @@ impl World {
         if is_right { Ok(()) } else { Err(Failure::new(format!("a scrub was begun: {refused:?}"))) }
     }
 
-    /// Nothing is wrong with an array but what [`World::rot`] did.
+    /// Nothing is wrong with an array but what [`World::rot`] did, and in rows of lies what may be.
     fn look_at_scrub(&mut self, expected: u64) -> Result<(), Failure> {
+        self.judge_scrub(expected..=expected + self.lies.sectors_max())
+    }
+
+    /// A scrub that has ended counts so many sectors that do not match.
+    fn judge_scrub(&mut self, expected: RangeInclusive<u64>) -> Result<(), Failure> {
         let Some(volume) = self.volume.as_ref().filter(|_| self.has_scrub) else { return Ok(()) };
         let scrub = volume.engine.status().scrub.expect("one was begun");
         if scrub.state == ScrubState::Running {
@@ -480,15 +507,16 @@ impl World {
         let may_lack = !self.doubts.spoiled.is_empty()
             || !self.doubts.rows.is_empty()
             || self.has_torn_blocks()
+            || self.lies.are_there()
             || self.blemishes.listed().next().is_some();
-        if !is_all || scrub.mismatches != expected || (scrub.sectors_not_compared > 0 && !may_lack) {
-            return Err(Failure::new(format!("{expected} sectors do not match: {scrub:?}")));
+        if !is_all || !expected.contains(&scrub.mismatches) || (scrub.sectors_not_compared > 0 && !may_lack) {
+            return Err(Failure::new(format!("{expected:?} sectors do not match: {scrub:?}")));
         }
         Ok(())
     }
 
-    /// Flips bits in parities, which nothing but scrubs meets.
-    fn rot(&mut self, rows: u64) -> Result<(), Failure> {
+    /// Waits until nothing is under way; true when nothing is broken or in doubt.
+    fn come_to_rest(&mut self) -> Result<bool, Failure> {
         self.drain()?;
         while self.volume().engine.is_replaying() || self.volume().engine.is_changing() {
             self.step("the replay, or a change of the policy")?;
@@ -503,13 +531,13 @@ impl World {
         let status = self.volume().engine.status();
         let is_sound = self.gone.is_empty() && status.missing.is_empty() && self.doubts.spoiled.is_empty();
         // What rots on a member that is copied lies, or does not lie, on its replacement.
-        let is_sound = is_sound && status.replacing.is_empty();
-        if has_doubts
-            || !is_sound
-            || self.journal.may_be_lost()
-            || status.is_resyncing
-            || status.rows_in_doubt > 0
-        {
+        let is_sound = is_sound && status.replacing.is_empty() && !self.journal.may_be_lost();
+        Ok(is_sound && !has_doubts && !status.is_resyncing && status.rows_in_doubt == 0)
+    }
+
+    /// Flips bits in parities, which nothing but scrubs meets.
+    fn rot(&mut self, rows: u64) -> Result<(), Failure> {
+        if !self.come_to_rest()? || self.lies.are_there() {
             return Ok(());
         }
         self.locate_rot()?;
@@ -525,7 +553,13 @@ impl World {
             }
         }
         let rotten = u64::try_from(chosen.len()).expect("few") * 8;
-        for (repairs, expected) in [(false, rotten), (true, rotten), (false, 0)] {
+        self.scrub_and_repair(rotten).map(|_| ())
+    }
+
+    /// A check finds so many sectors that do not match, a repair too, and another check none. Returns what the first one says.
+    fn scrub_and_repair(&mut self, wrong: u64) -> Result<ScrubStatus, Failure> {
+        let mut first = None;
+        for (repairs, expected) in [(false, wrong), (true, wrong), (false, 0)] {
             self.begin_scrub(repairs)?;
             if !self.has_scrub {
                 return Err(Failure::new("no scrub began"));
@@ -535,9 +569,10 @@ impl World {
             {
                 self.step_once("the end of the scrub")?;
             }
-            self.look_at_scrub(expected)?;
+            self.judge_scrub(expected..=expected)?;
+            first = first.or(self.volume().engine.status().scrub);
         }
-        Ok(())
+        Ok(first.expect("a scrub has ended"))
     }
 
     fn look_at_resync(&mut self) {
@@ -630,6 +665,7 @@ impl World {
         self.look_at_spares();
         self.look_at_replacements()?;
         self.look_at_blemishes();
+        self.look_at_lies();
         for reply in replies.drain(..) {
             self.take(reply)?;
         }
@@ -721,7 +757,9 @@ impl World {
                 if is_done {
                     self.tally.blocks_verified += blocks;
                     let is_volatile = self.plan.is_volatile;
-                    let judged = self.oracle.end_read(reading, &frames, is_volatile);
+                    let lies = &self.lies;
+                    let judged =
+                        self.oracle.end_read(reading, &frames, is_volatile, |lba| lies.may_be_wrong(lba));
                     judged.map_err(|what| Failure::at(lba, what))?;
                 } else if may_fail {
                     self.tally.torn += u64::from(self.has_torn_blocks());
@@ -767,7 +805,9 @@ impl World {
         let is_old = lost > 1 || done.is_none_or(|done| done == before) || self.lists_another(row, &spoiled);
         let in_doubt = lost > 0 && has_doubts && is_old;
         let is_torn = lost > 0 && self.is_torn(lba, done);
-        lost > self.plan.parities() || in_doubt || is_torn
+        // What logs say of such a row may be what nobody can tell from a cut-off write.
+        let is_disputed = self.has_partial_parity() && self.lies.may_be_wrong(lba);
+        lost > self.plan.parities() || in_doubt || is_torn || is_disputed
     }
 
     /// The power fails, and the array is started anew.
@@ -797,6 +837,7 @@ impl World {
         let spares = self.spares.iter().map(|(_, disk)| disk);
         let others = spares.chain(self.journal.disk()).chain(self.replacements.disks());
         self.disks.iter().chain(&self.retired).chain(others).for_each(how);
+        self.look_at_lies();
         self.open.clear();
         self.note_in_flight();
         self.keep_causes();
@@ -872,14 +913,15 @@ impl World {
         self.judge_lists(&members, assembly.newest)?;
         self.tally.checks += 1;
         let found = reader.check();
-        if assembly.superblock().is_clean() && found.sectors > 0 {
+        let is_of_lies = |stripe: &Stripe| self.lies.are_in_stripe(*stripe);
+        if assembly.superblock().is_clean() && !found.stripes.iter().all(is_of_lies) {
             return Err(Failure::new(format!(
                 "parities of a clean array are wrong in stripes {:?}",
                 found.stripes
             )));
         }
         let mut bytes = [0; BLOCK_BYTES];
-        for lba in 0..reader.blocks() {
+        for lba in (0..reader.blocks()).filter(|lba| !self.lies.may_be_wrong(*lba)) {
             match reader.read(lba, &mut bytes) {
                 Ok(()) => self
                     .oracle

@@ -189,7 +189,8 @@ impl World {
                         || self.doubts.spoiled.contains_key(&row)
                         || self.blemishes.ruined.contains_key(&row)
                         || self.blemishes.spoilt.contains(&row)
-                        || self.was_torn(row);
+                        || self.was_torn(row)
+                        || self.lies.are_in(row);
                     if !has_cause {
                         return Err(Failure::new(format!("row {row} is listed as bad without cause")));
                     }

@@ -18,7 +18,8 @@ impl World {
         let mut found: (Vec<Member>, Vec<DiskHandle>) = (Vec::new(), Vec::new());
         let spares = self.spares.iter().map(|(_, disk)| disk);
         let others = spares.chain(self.journal.disk()).chain(self.replacements.disks());
-        for disk in self.disks.iter().chain(&self.retired).chain(others).filter(|disk| !disk.is_dead()) {
+        let there = |disk: &&DiskHandle| !disk.is_lost();
+        for disk in self.lies.in_places(&self.disks).chain(&self.retired).chain(others).filter(there) {
             // One that was to step in as the power failed has a role here, and is a spare by its own account.
             if found.1.iter().any(|other| other.is(disk)) {
                 continue;
@@ -170,7 +171,7 @@ impl World {
     /// Whether a row may be one that cannot be rebuilt: a sector cannot be read, or parities are in doubt.
     fn may_be_stuck(&self) -> bool {
         let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
-        let has_doubts = has_doubts || self.has_torn_blocks();
+        let has_doubts = has_doubts || self.has_torn_blocks() || self.lies.are_there();
         has_doubts || self.disks.iter().any(|disk| disk.is_bad(0..Media::sectors(disk)))
     }
 
@@ -188,7 +189,7 @@ impl World {
         }
         let disks = &self.disks;
         let before = self.gone.len();
-        self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());
+        self.gone.retain(|role| lacks(role) || disks[*role].is_lost() || disks[*role].has_fault());
         self.tally.rebuilt += u64::try_from(before - self.gone.len()).expect("few");
         if self.gone.is_empty() {
             self.left.clear();

@@ -137,7 +137,7 @@ impl World {
             let Some(disk) = self.replacements.disks.remove(&member) else {
                 return Err(Failure::new(format!("member {role}, which nobody replaces: {outcome:?}")));
             };
-            let is_lost = disk.is_dead() || disk.has_fault();
+            let is_lost = disk.is_lost() || disk.has_fault();
             match outcome {
                 Outcome::Completed => {
                     self.tally.replaced += 1;
@@ -188,7 +188,7 @@ impl World {
                 entries.any(|entry| entry.sector < sector + 8 && sector < entry.sector + entry.sectors)
             };
             let rows = (sectors / 8).min(self.plan.stripes * u64::from(self.plan.chunk) / 8);
-            for row in 0..rows {
+            for row in (0..rows).filter(|row| !self.lies.are_in(*row)) {
                 let places = [member, device].map(|of| of.superblock().device.data_offset + row * 8);
                 let mut blocks = [[0; BLOCK_BYTES]; 2];
                 let own = &self.disks[role.index()];

@@ -58,7 +58,7 @@ impl World {
         let role = RoleEntry::Member(members::role(member));
         let had_it = |disk: &&DiskHandle| {
             let found = Member::read("disk", *disk);
-            !disk.is_dead() && found.is_ok_and(|found| found.superblock().role() == role)
+            !disk.is_lost() && found.is_ok_and(|found| found.superblock().role() == role)
         };
         std::iter::once(&self.disks[member]).chain(self.retired.iter().rev()).find(had_it).cloned()
     }

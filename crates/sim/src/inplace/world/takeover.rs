@@ -43,7 +43,7 @@ impl World {
     fn superblocks_of_md(&self) -> Result<Option<Vec<Superblock>>, Failure> {
         let (members, _) = self.members_there()?;
         let arrays = judge(&members);
-        let is_sound = |disk: &DiskHandle| !disk.is_dead() && !disk.is_blemished(0..Media::sectors(disk));
+        let is_sound = |disk: &DiskHandle| !disk.is_lost() && !disk.is_blemished(0..Media::sectors(disk));
         let Some(assembly) = arrays.first().filter(|assembly| {
             assembly.can_be_served()
                 && !assembly.is_degraded()
