@@ -53,8 +53,8 @@ pub(in crate::md) fn apply<'a, M: Media + ?Sized>(
         let (Part::Active(role) | Part::Recovering(role, _), Some(found)) = (part, newest) else {
             continue;
         };
-        let area = member.superblock().ppl_place().map_or(0, |(_, sectors)| sectors);
-        let parts = read(*media, found, area);
+        let end = member.superblock().ppl_place().map_or(0, |(start, sectors)| start.saturating_add(sectors));
+        let parts = read(*media, found, end);
         let witness = parts.iter().find(|part| part.entry.is_witness());
         let witness = witness.and_then(|part| part.partial.as_ref()?.first_chunk::<BLOCK_BYTES>());
         let sums = witness.map(witness::decode).unwrap_or_default();
@@ -65,21 +65,27 @@ pub(in crate::md) fn apply<'a, M: Media + ?Sized>(
     }
 }
 
-/// Reads what lies behind a header. Nothing of a batch is written to members before its log is whole, so entries whose checksum is
-/// wrong are left out: as if they had no rows.
-fn read<M: Media + ?Sized>(media: &M, found: &Found, area: u64) -> Vec<Logged> {
+/// Reads what lies behind a header, in a log that ends at a sector. Nothing of a batch is written to members before its log is whole,
+/// so entries whose checksum is wrong, or that lead beyond the log, are left out: as if they had no rows.
+fn read<M: Media + ?Sized>(media: &M, found: &Found, end: u64) -> Vec<Logged> {
     let mut sector = found.sector + ppl::HEADER_SECTORS;
     let mut parts = Vec::new();
     for entry in &found.header.entries {
-        let sectors = u64::from(entry.pp_bytes).div_ceil(SECTOR_BYTES_U64);
-        let bytes = usize::try_from(sectors * SECTOR_BYTES_U64).ok().filter(|_| sectors <= area);
-        let Some(bytes) = bytes else { break };
-        let mut partial = vec![0; bytes];
-        let partial = media.read(sector, &mut partial).ok().map(|()| partial);
-        sector += sectors;
-        let is_torn = partial.as_ref().is_some_and(|partial| crc32c(partial) != entry.checksum);
+        let behind = sector.saturating_add(u64::from(entry.pp_bytes).div_ceil(SECTOR_BYTES_U64));
+        let bytes = usize::try_from((behind - sector) * SECTOR_BYTES_U64).ok().filter(|_| behind <= end);
+        let partial = bytes.and_then(|bytes| {
+            let mut partial = vec![0; bytes];
+            media.read(sector, &mut partial).ok().map(|()| partial)
+        });
+        let is_torn =
+            bytes.is_none() || partial.as_ref().is_some_and(|partial| crc32c(partial) != entry.checksum);
         let none = Entry { data_bytes: 0, pp_bytes: 0, ..*entry };
-        parts.push(Logged { entry: if is_torn { none } else { *entry }, partial });
+        parts.push(if is_torn {
+            Logged { entry: none, partial: None }
+        } else {
+            Logged { entry: *entry, partial }
+        });
+        sector = behind;
     }
     parts
 }
