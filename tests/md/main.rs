@@ -4,8 +4,11 @@
 
 mod bad_blocks;
 mod cores;
+mod database;
+mod examined;
 mod golden;
 mod grow;
+mod grub;
 mod journal;
 mod locate;
 mod logs;

@@ -52,7 +52,10 @@ fn a_member_is_replaced_beside_clients_and_over_a_kill() {
     assert_eq!(status(&dir)["members"][1]["replacement"]["path"], text(&extra));
     let content = write_here_and_there(&server, content);
     let waited = rebuild_and_wait(&dir);
-    assert!(waited.code() == Some(0) && waited.stdout.contains("member 1 is replaced by"), "{waited}");
+    // On a busy machine it may be through before anybody waits.
+    let is_told =
+        ["member 1 is replaced by", "no member is being rebuilt"].map(|words| waited.stdout.contains(words));
+    assert!(waited.code() == Some(0) && is_told.contains(&true), "{waited}");
     expect_replaced(&dir, &extra);
     let content = write_here_and_there(&server, content);
     assert!(read_all(&server, bytes) == content, "{}", server.log());

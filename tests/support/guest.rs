@@ -25,7 +25,14 @@ poweroff -f
 /// Runs a shell script as root in the guest. Disks are `/dev/ubda`, `/dev/ubdb`, ...; `data` is `/data`. As root only.
 #[track_caller]
 pub fn run(scratch: &Path, disks: &[PathBuf], script: &str, data: &[u8]) -> Finished {
-    let initrd = initrd(scratch, script, data);
+    run_with(&[], scratch, disks, script, data)
+}
+
+/// The same with other programs of this machine beside those that are there anyway.
+#[track_caller]
+pub fn run_with(others: &[&str], scratch: &Path, disks: &[PathBuf], script: &str, data: &[u8]) -> Finished {
+    let programs: Vec<&str> = ["mdadm", "dmsetup"].iter().chain(others).copied().collect();
+    let initrd = initrd(scratch, &programs.join(" "), script, data);
     let mut guest = command("linux.uml");
     guest.args(["mem=256M", "rootfstype=ramfs", "con=null", "con0=null,fd:1", "quiet", "loglevel=3"]);
     guest.arg(format!("initrd={}", text(&initrd))).arg(format!("uml_dir={}", text(scratch)));
@@ -35,8 +42,8 @@ pub fn run(scratch: &Path, disks: &[PathBuf], script: &str, data: &[u8]) -> Fini
     run_for(GUEST_MAX, &mut guest)
 }
 
-/// A root file system with busybox, mdadm, the modules of md and the script.
-fn initrd(scratch: &Path, script: &str, data: &[u8]) -> PathBuf {
+/// A root file system with busybox, programs, the modules of md and the script.
+fn initrd(scratch: &Path, programs: &str, script: &str, data: &[u8]) -> PathBuf {
     let root = scratch.join("initrd-root");
     let _none_yet = std::fs::remove_dir_all(&root);
     let mut make = String::new();
@@ -44,12 +51,12 @@ fn initrd(scratch: &Path, script: &str, data: &[u8]) -> PathBuf {
     writeln!(make, "set -e; mkdir -p {at}/bin {at}/dev {at}/proc {at}/sys {at}/run {at}/modules {at}/lib64")
         .unwrap();
     writeln!(make, "ln -s lib64 {at}/lib; mknod {at}/dev/console c 5 1").unwrap();
-    writeln!(make, "for program in busybox mdadm dmsetup; do cp \"$(command -v $program)\" {at}/bin/; done")
+    writeln!(make, "for program in busybox {programs}; do cp \"$(command -v $program)\" {at}/bin/; done")
         .unwrap();
     // Libraries are found by their names in one folder.
     writeln!(
         make,
-        "for program in mdadm dmsetup; do ldd \"$(command -v $program)\"; done | sed -n 's/^[^/]*\\(\\/[^ ]*\\) .*/\\1/p' | \
+        "for program in {programs}; do ldd \"$(command -v $program)\"; done | sed -n 's/^[^/]*\\(\\/[^ ]*\\) .*/\\1/p' | \
          sort -u | while read -r library; do cp -L $library {at}/lib64/; done"
     )
     .unwrap();

@@ -9,6 +9,8 @@ use super::stamp::{BLOCK_BYTES, BLOCK_BYTES_U64, push_block, stamp_of};
 use base::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub const BLOCKS: u64 = 64 * 256;
@@ -18,6 +20,8 @@ const DEPTH: u64 = 16;
 /// Blocks that belong to one place in the queue of one connection.
 const BLOCKS_EACH: u64 = BLOCKS / (CONNECTIONS * DEPTH);
 const BLOCKS_OF_REQUEST_MAX: u64 = 24;
+/// Blocks that are read at once, a MiB.
+const BLOCKS_AT_ONCE: u64 = 256;
 
 /// Stamps that a block may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +48,8 @@ struct Writer {
     sent: BTreeMap<u64, Sent>,
     ledger: Ledger,
     acknowledged_count: u64,
+    /// Nothing more is to be sent.
+    is_enough: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -57,7 +63,8 @@ impl Writer {
         while let Ok(head) = self.client.reply() {
             assert_eq!(head.error, 0, "a write failed while the server was alive");
             self.acknowledge(head.cookie);
-            if self.send(head.cookie).is_err() {
+            let is_enough = self.is_enough.load(Ordering::Relaxed);
+            if is_enough && self.sent.is_empty() || !is_enough && self.send(head.cookie).is_err() {
                 break;
             }
         }
@@ -107,7 +114,10 @@ pub struct Oracle {
 }
 
 /// Writers on their way.
-pub struct Writers(Vec<std::thread::JoinHandle<(Ledger, u64)>>);
+pub struct Writers {
+    threads: Vec<std::thread::JoinHandle<(Ledger, u64)>>,
+    is_enough: Arc<AtomicBool>,
+}
 
 impl Oracle {
     /// Makes the oracle of a volume of zeros.
@@ -122,14 +132,23 @@ impl Oracle {
 
     /// Begins to write over connections that are opened this way.
     pub fn write_with(&mut self, random: &mut Random, open: &mut dyn FnMut() -> Client) -> Writers {
-        let writers: Vec<Writer> = (0..CONNECTIONS).map(|index| self.writer(open(), index, random)).collect();
-        Writers(writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect())
+        let is_enough = Arc::new(AtomicBool::new(false));
+        let writer = |index| Writer { is_enough: is_enough.clone(), ..self.writer(open(), index, random) };
+        let writers: Vec<Writer> = (0..CONNECTIONS).map(writer).collect();
+        let threads = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
+        Writers { threads, is_enough }
+    }
+
+    /// Lets writers end, each with an answer to all that it sent; returns requests that were acknowledged.
+    pub fn end(&mut self, writers: Writers) -> u64 {
+        writers.is_enough.store(true, Ordering::Relaxed);
+        self.join(writers)
     }
 
     /// Takes what writers know, once the server has ended; returns requests that were acknowledged.
     pub fn join(&mut self, writers: Writers) -> u64 {
         let mut count = 0;
-        for thread in writers.0 {
+        for thread in writers.threads {
             let (ledger, acknowledged_count) = thread.join().unwrap();
             self.ledger.extend(ledger);
             count += acknowledged_count;
@@ -156,6 +175,7 @@ impl Oracle {
             sent: BTreeMap::new(),
             ledger: self.ledger.range(own).map(|(&lba, &expected)| (lba, expected)).collect(),
             acknowledged_count: 0,
+            is_enough: Arc::default(),
         }
     }
 
@@ -177,6 +197,45 @@ impl Oracle {
         }
     }
 
+    /// The same as [`Oracle::verify`], where blocks that were on their way may be lost: they are errors, until they are written. Returns how many
+    /// were.
+    #[track_caller]
+    pub fn verify_and_heal(&mut self, server: &Server) -> u64 {
+        let mut client = server.client();
+        let mut lost = 0;
+        for first in (0..BLOCKS).step_by(usize::try_from(BLOCKS_AT_ONCE).unwrap()) {
+            let bytes = u32::try_from(BLOCKS_AT_ONCE * BLOCK_BYTES_U64).unwrap();
+            let read = client.read(first * BLOCK_BYTES_U64, bytes);
+            let pieces: Vec<(u64, Option<Vec<u8>>)> = match read {
+                Ok(data) => vec![(first, Some(data))],
+                Err(_) => (first..first + BLOCKS_AT_ONCE)
+                    .map(|lba| (lba, client.read(lba * BLOCK_BYTES_U64, 4096).ok()))
+                    .collect(),
+            };
+            for (lba, data) in pieces {
+                let wrong = match data {
+                    Some(data) => self.compare(lba, &data),
+                    None if self.ledger.get(&lba).is_some_and(|expected| expected.in_flight.is_some()) => {
+                        lost += 1;
+                        self.write_one(&mut client, lba)
+                    }
+                    None => Err(format!("block {lba} cannot be read, and was not on its way")),
+                };
+                wrong.unwrap_or_else(|wrong| panic!("{wrong}\n{}", server.log()));
+            }
+        }
+        lost
+    }
+
+    fn write_one(&mut self, client: &mut Client, lba: u64) -> Result<(), String> {
+        let stamp = self.begin(lba..lba + 1);
+        let mut data = Vec::new();
+        push_block(&mut data, lba, stamp);
+        client.write(lba * BLOCK_BYTES_U64, &data).map_err(|error| format!("block {lba}: {error:?}"))?;
+        self.acknowledge(lba..lba + 1);
+        Ok(())
+    }
+
     /// Compares all blocks with what they may hold, which is what they do hold from now on.
     #[track_caller]
     pub fn verify(&mut self, server: &Server) {
@@ -193,9 +252,10 @@ impl Oracle {
         assert!(client.size_bytes >= BLOCKS * BLOCK_BYTES_U64, "{} bytes", client.size_bytes);
         let mut lba = 0;
         while lba < BLOCKS {
-            let data = client.read(lba * BLOCK_BYTES_U64, 1 << 20).unwrap();
+            let bytes = u32::try_from(BLOCKS_AT_ONCE * BLOCK_BYTES_U64).unwrap();
+            let data = client.read(lba * BLOCK_BYTES_U64, bytes).unwrap();
             self.compare(lba, &data)?;
-            lba += (1 << 20) / BLOCK_BYTES_U64;
+            lba += BLOCKS_AT_ONCE;
         }
         Ok(())
     }

@@ -50,6 +50,7 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("busybox"), package: "busybox-static", tests: "md" },
     Tool { probe: Probe::Program("cpio"), package: "cpio", tests: "md" },
     Tool { probe: Probe::Program("modprobe"), package: "kmod", tests: "md" },
+    Tool { probe: Probe::Program("grub-fstest"), package: "grub-common", tests: "md" },
     Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "drives" },
 ];
 
