@@ -31,9 +31,11 @@ fn assert_right(scratch: &Scratch, dir: &Path, content: &[u8]) {
 
 #[test]
 fn what_all_cores_write_is_there_whichever_serve_next() {
-    for (level, count, options) in
-        [("5", 4, vec!["--bitmap", "internal"]), ("6", 5, vec!["--consistency-policy", "resync"])]
-    {
+    for (level, count, options) in [
+        ("5", 4, vec!["--bitmap", "internal"]),
+        ("5", 4, vec!["--consistency-policy", "ppl"]),
+        ("6", 5, vec!["--consistency-policy", "resync"]),
+    ] {
         let scratch = Scratch::new("md-cores");
         let members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members, &options);
