@@ -11,6 +11,7 @@
 //! member        all of these as found on one device
 //! assembly      members judged together: one array that can be served, or why not
 //! refusal       reasons why an array is not served, in words
+//! doubt         what may be wrong of an array that an operator forces
 //! recovered     what a log says, for a server that writes it to the members
 //! reader        the volume and its mismatches; replay applies logs in memory
 //! examine       the same in the words of `mdadm --examine`
@@ -24,6 +25,7 @@ pub mod assembly;
 pub mod bad_blocks;
 pub mod bitmap;
 pub mod create;
+pub mod doubt;
 pub mod examine;
 pub mod foreign;
 pub mod geometry;

@@ -7,7 +7,8 @@
 //! direct             no parity can be written: data alone
 //! ```
 //! A row whose parities are not known to be right is never decoded, and is reconstructed where that is possible. Where one of its
-//! data is lost, it is modified: parities that were right stay so, and the row stays in doubt.
+//! data is lost, it is modified: parities that were right stay so, and the row stays in doubt. Where an operator takes parities for right
+//! ([`RowFacts::believing`]), it is decoded.
 
 use base::erasure::ErasureCode;
 use base::pieces::PieceSet;
@@ -52,6 +53,20 @@ pub struct Plan {
 }
 
 impl RowFacts<'_> {
+    /// Facts of a row in doubt whose parities an operator takes for right, if what it lacks of data are pieces of these: such pieces
+    /// are what parities say. As many parities as pieces are lacking say that, the first ones; any other may say something else, and
+    /// counts for nothing until it is written.
+    #[must_use]
+    pub fn believing(self, lost: PieceSet) -> Self {
+        let lacking = self.data().without(self.live);
+        if self.is_right || lacking.is_empty() || !lacking.without(lost).is_empty() {
+            return self;
+        }
+        let others: PieceSet = self.parities().iter().skip(lacking.count()).collect();
+        let (readable, held) = (self.readable.without(others), self.held.without(others));
+        RowFacts { is_right: true, readable, held, ..self }
+    }
+
     fn data(&self) -> PieceSet {
         PieceSet::first(self.code.data_count())
     }
@@ -212,6 +227,23 @@ mod tests {
         let code = ErasureCode::new(4, 2).unwrap();
         let two = RowFacts { is_right: false, ..facts(&code, &[0], &[0, 1]) };
         assert_eq!(two.write(), None);
+    }
+
+    #[test]
+    fn of_a_row_that_is_believed_one_parity_says_what_is_lost() {
+        let code = ErasureCode::new(4, 2).unwrap();
+        let lost = |pieces: &[usize]| RowFacts { is_right: false, ..facts(&code, &[2], pieces) };
+        let row = lost(&[1]).believing(set(&[1]));
+        assert_eq!(row.read(1), Some(set(&[0, 2, 3, 4])), "P alone");
+        assert_eq!(row.write().unwrap(), Plan { method: Method::Decode, reads: set(&[0, 2, 3, 4]) });
+        assert_eq!(row.rebuild(set(&[5])), Some(set(&[0, 2, 3, 4])));
+        assert_eq!(lost(&[0, 1]).believing(set(&[0, 1])).read(1), Some(set(&[2, 3, 4, 5])));
+        assert_eq!(lost(&[1, 4]).believing(set(&[1])).read(1), Some(set(&[0, 2, 3, 5])), "P is lost later");
+        assert_eq!(lost(&[0, 1]).believing(set(&[1])).read(1), None, "another one is lost");
+        assert_eq!(lost(&[5]).believing(set(&[5])).rebuild(set(&[5])), Some(set(&[0, 1, 2, 3])));
+        let code = ErasureCode::new(3, 1).unwrap();
+        let row = RowFacts { is_right: false, ..facts(&code, &[0], &[1]) }.believing(set(&[1]));
+        assert_eq!(row.write().unwrap().method, Method::Modify, "what is lost stays as it is");
     }
 
     #[test]

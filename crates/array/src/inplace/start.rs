@@ -18,6 +18,7 @@ use super::sync::Sync;
 use super::window::{Manner, Window};
 use super::{Counters, InPlace, WriteAhead};
 use crate::pacer::Rates;
+use base::pieces::PieceSet;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy, journal_unsynced_from};
@@ -269,6 +270,14 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     }
 }
 
+/// The same, of an array whose parities an operator takes for right. Where no more members may be missing, and none of these is there
+/// in part, nothing is left that could say otherwise.
+fn forced(assembly: &Assembly<'_>, unsynced: Sync, parities: usize) -> Sync {
+    let missing: PieceSet = assembly.missing.iter().map(|role| role.index()).collect();
+    let is_all = missing.count() == parities && assembly.absent().len() == parities;
+    if is_all { Sync::default() } else { unsynced.believing(missing) }
+}
+
 /// A member that is being recovered, in an array of so many rows; `None` where it is whole.
 fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option<Newcomer> {
     if !superblock.has(feature::RECOVERY_OFFSET) {
@@ -449,6 +458,9 @@ pub fn start_recovered(
         members.add_replacement(place.of_member(), newcomer, placed);
     }
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
+    if assembly.is_forced {
+        sync = forced(assembly, sync, members.parities());
+    }
     let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered.generation)).transpose()?;
     // Beside a journal no array is marked dirty.
     let may_be_cached = journal.is_some() || (has_logs && !newest.is_clean());

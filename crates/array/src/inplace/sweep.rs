@@ -41,10 +41,11 @@ impl Sweeps {
 
 impl InPlace {
     /// True when a resync goes on: not without a member, for what could be made right with fewer is decoded from what may be
-    /// wrong.
+    /// wrong. An operator may have said that it is right.
     #[must_use]
     pub fn is_resyncing(&self) -> bool {
-        self.sync.has_work() && !self.members.is_degraded() && !self.has_journal_failed() && !self.is_stopping
+        let goes_on = self.sync.goes_on_without(self.members.lacking()) && !self.members.is_broken();
+        self.sync.has_work() && goes_on && !self.has_journal_failed() && !self.is_stopping
     }
 
     /// Rates of resync, recovery and scrub from now on, in bytes of each member.

@@ -5,7 +5,12 @@
 //! rows   |..............|=====#=#======|.........................|==###==|
 //!                             `- written since the start, as a whole or by reconstruction: right
 //! ```
+//! *Where an operator takes parities for right* (`--force`, ADR 82), what members had that were missing then is what parities say, in these
+//! rows too. A resync makes parities right that may say something else, without those members.
 
+use super::map::Order;
+use super::plan::RowFacts;
+use base::pieces::PieceSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -46,6 +51,8 @@ pub struct Sync {
     stuck: BTreeSet<u64>,
     /// Rows that were not in sync at the start.
     total: u64,
+    /// Roles whose content parities tell in rows in doubt too.
+    believed: PieceSet,
 }
 
 impl Sync {
@@ -67,6 +74,36 @@ impl Sync {
         }
         sync.total = sync.rows_left();
         sync
+    }
+
+    /// The same, where parities are taken for right that tell what was on these roles.
+    #[must_use]
+    pub fn believing(self, roles: PieceSet) -> Sync {
+        Sync { believed: roles, ..self }
+    }
+
+    /// Facts of a row, of which parities are taken for right where an operator says so.
+    #[inline]
+    #[must_use]
+    pub fn judge<'a>(&self, facts: RowFacts<'a>, order: &Order) -> RowFacts<'a> {
+        if facts.is_right || self.believed.is_empty() {
+            return facts;
+        }
+        facts.believing(order.pieces_of(self.believed))
+    }
+
+    /// Parities of a row that are to be written anew: it was in doubt, and its parities are taken for right but for these.
+    #[must_use]
+    pub fn unsettled(&self, facts: &RowFacts<'_>, row: u64) -> PieceSet {
+        let is_believed = facts.is_right && !self.is_right(row);
+        if is_believed { facts.parities().without(facts.readable) } else { PieceSet::EMPTY }
+    }
+
+    /// True when a resync goes on though these roles lack a member: of others nobody said that parities are right.
+    #[inline]
+    #[must_use]
+    pub fn goes_on_without(&self, lacking: PieceSet) -> bool {
+        lacking.without(self.believed).is_empty()
     }
 
     fn range_with(&self, row: u64) -> Option<Range<u64>> {

@@ -65,6 +65,8 @@ pub struct Assembly<'a> {
     pub refusals: Vec<Refusal>,
     /// What else is to be said.
     pub notes: Vec<Note>,
+    /// An operator takes parities that are in doubt for right.
+    pub is_forced: bool,
 }
 
 impl Assembly<'_> {
@@ -86,6 +88,17 @@ impl Assembly<'_> {
     pub fn is_only_in_doubt(&self) -> bool {
         let is_doubt = |refusal: &Refusal| matches!(refusal, Refusal::DirtyDegraded(_));
         !self.refusals.is_empty() && self.refusals.iter().all(is_doubt)
+    }
+
+    /// Takes parities that are in doubt for right, for an operator says so: what missing members had is then what they say. Logs are
+    /// applied before, as ever.
+    ///
+    /// # Panics
+    /// When anything but what is in doubt speaks against serving the array.
+    pub fn force(&mut self) {
+        assert!(self.is_only_in_doubt() || self.can_be_served(), "{}", self.in_words());
+        self.refusals.clear();
+        self.is_forced = true;
     }
 
     /// True when it is served without all of its members.
@@ -142,6 +155,9 @@ impl Assembly<'_> {
             names::layout(shape.level, shape.layout).map_or(String::new(), |name| format!(" {name}"));
         let state = match (superblock.is_clean(), self.policy()) {
             (true, _) => "clean".to_owned(),
+            (false, _) if self.is_forced && self.is_degraded() => {
+                "dirty, and its parities are taken for right".to_owned()
+            }
             (false, Policy::Resync) => match superblock.state.resync_offset {
                 0 => "dirty, all of it is resynced".to_owned(),
                 offset => format!("dirty, resynced from sector {offset} on"),
@@ -243,8 +259,15 @@ fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
     let part_of_each: Vec<Part> = members.iter().map(|member| part(member, first)).collect();
     let mut devices: Vec<(&Member, Part)> = members.iter().copied().zip(part_of_each).collect();
     promote_replacements(&mut devices);
-    let mut assembly =
-        Assembly { array, devices, newest, missing: Vec::new(), refusals: Vec::new(), notes: Vec::new() };
+    let mut assembly = Assembly {
+        array,
+        devices,
+        newest,
+        missing: Vec::new(),
+        refusals: Vec::new(),
+        notes: Vec::new(),
+        is_forced: false,
+    };
     let faults =
         |member: &Member| faults_of(member).into_iter().map(|fault| (member.name.clone(), fault)).collect();
     let faults: Vec<(String, Fault)> = members.iter().copied().flat_map::<Vec<_>, _>(faults).collect();

@@ -16,6 +16,7 @@ use base::units::BLOCK_BYTES;
 use base::xor::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
 /// Sectors of a row's piece.
 pub const ROW_SECTORS: u64 = 8;
@@ -95,7 +96,7 @@ pub struct Reader<'a, M: ?Sized> {
 }
 
 /// Rows whose parity may not be right yet.
-enum Unsynced {
+pub(super) enum Unsynced {
     None,
     From(u64),
     Regions { sectors: u64, set: BTreeSet<u64> },
@@ -356,6 +357,17 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
 }
 
 impl Unsynced {
+    /// Sectors of members of such a size.
+    pub(super) fn ranges(&self, size: u64) -> Vec<Range<u64>> {
+        match self {
+            Unsynced::None => Vec::new(),
+            Unsynced::From(sector) => std::iter::once(*sector..size).collect(),
+            Unsynced::Regions { sectors, set } => {
+                set.iter().map(|region| region * sectors..((region + 1) * sectors).min(size)).collect()
+            }
+        }
+    }
+
     fn has(&self, row: Row) -> bool {
         match self {
             Unsynced::None => false,
@@ -365,7 +377,8 @@ impl Unsynced {
     }
 }
 
-fn unsynced(assembly: &Assembly<'_>) -> Unsynced {
+/// Rows whose parities a crash left in doubt, by the policy of an array.
+pub(super) fn unsynced(assembly: &Assembly<'_>) -> Unsynced {
     let offset = assembly.superblock().state.resync_offset;
     match assembly.policy() {
         _ if offset == CLEAN => return Unsynced::None,

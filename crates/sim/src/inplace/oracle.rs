@@ -43,6 +43,10 @@ struct Block {
     done: u64,
     /// Nothing was written since the last crash.
     is_fresh: bool,
+    /// Time at which it was found to hold anything, until it is written.
+    wild: Option<u64>,
+    /// The same, until what is written is durable.
+    wild_after: Option<u64>,
 }
 
 impl Block {
@@ -73,6 +77,8 @@ pub struct Reading {
     begun: Vec<(u64, u32)>,
     /// Writes done as it began.
     done: Vec<u64>,
+    /// Blocks that might hold anything as it began.
+    wild: Vec<bool>,
 }
 
 impl Reading {
@@ -137,7 +143,16 @@ impl Oracle {
         let block = |stamp: &u64| {
             let value =
                 Value { stamps: [*stamp; SECTORS], id: 0, submitted: 0, completed: Some(0), is_done: true };
-            Block { now: vec![value], after: vec![value], writes: 0, begun: 0, done: 0, is_fresh: true }
+            Block {
+                now: vec![value],
+                after: vec![value],
+                writes: 0,
+                begun: 0,
+                done: 0,
+                is_fresh: true,
+                wild: None,
+                wild_after: None,
+            }
         };
         Oracle { blocks: stamps.iter().map(block).collect(), clock: 1, is_whole }
     }
@@ -179,8 +194,10 @@ impl Oracle {
         }
         if is_done {
             block.done += 1;
+            block.wild = None;
             retain(&mut block.now, id);
             if is_durable {
+                block.wild_after = None;
                 retain(&mut block.after, id);
             }
         }
@@ -191,6 +208,9 @@ impl Oracle {
         for block in &mut self.blocks {
             let is_durable = |value: &&Value| value.is_done && value.completed.is_some_and(|at| at <= since);
             let durable: Vec<Value> = block.after.iter().filter(is_durable).copied().collect();
+            if durable.iter().any(|value| block.wild_after.is_some_and(|since| value.submitted > since)) {
+                block.wild_after = None;
+            }
             for newer in &durable {
                 block.after.retain(|older| older.id == newer.id || !replaces(newer, older));
             }
@@ -207,7 +227,8 @@ impl Oracle {
         let of = (lba..lba + blocks).map(|lba| self.block(lba).clone()).collect::<Vec<Block>>();
         let begun = of.iter().map(|block| (block.begun, block.writes)).collect();
         let done = of.iter().map(|block| block.done).collect();
-        Reading { lba, done, allowed: of.into_iter().map(|block| block.now).collect(), begun }
+        let wild = of.iter().map(|block| block.wild.is_some()).collect();
+        Reading { lba, done, wild, allowed: of.into_iter().map(|block| block.now).collect(), begun }
     }
 
     /// A read ends with these blocks, of which some may hold anything.
@@ -221,7 +242,7 @@ impl Oracle {
         let is_whole = self.is_whole;
         for (index, frame) in frames.iter().enumerate() {
             let lba = reading.lba + index as u64;
-            if may_be_wrong(lba) {
+            if may_be_wrong(lba) || reading.wild[index] || self.is_wild(lba) {
                 continue;
             }
             let stamps = stamps_of(&frame.data, lba).ok_or_else(|| {
@@ -255,6 +276,9 @@ impl Oracle {
 
     /// Whether a block at rest may hold this.
     pub fn judge(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
+        if self.is_wild(lba) {
+            return Ok(());
+        }
         let block = &self.blocks[usize::try_from(lba).expect("small volumes")];
         let stamps =
             stamps_of(bytes, lba).ok_or_else(|| format!("block {lba} holds what nobody wrote there"))?;
@@ -289,10 +313,24 @@ impl Oracle {
                 // Which of them survived nobody knows until they are read.
                 value.is_done = false;
             }
+            block.wild = block.wild_after;
             block.now.clone_from(&block.after);
             block.writes = 0;
             block.is_fresh = true;
         }
+    }
+
+    /// A block may hold anything, until it is written.
+    pub fn make_wild(&mut self, lba: u64) {
+        self.clock += 1;
+        let since = Some(self.clock);
+        let block = self.block(lba);
+        (block.wild, block.wild_after) = (since, since);
+    }
+
+    /// True when a block may hold anything.
+    fn is_wild(&self, lba: u64) -> bool {
+        self.blocks[usize::try_from(lba).expect("small volumes")].wild.is_some()
     }
 
     /// True when a power failure leaves open what a block holds.

@@ -1,6 +1,7 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
 mod bad_blocks;
+mod forced;
 mod journals;
 mod lies;
 mod logs;
@@ -52,7 +53,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_engine.chain(of_bits());
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
-    let of_members = of_members.chain(replacements::all());
+    let of_members = of_members.chain(replacements::all()).chain(forced::all());
     of_engine
         .chain(of_members)
         .chain(logs::all())

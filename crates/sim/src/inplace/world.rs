@@ -3,6 +3,7 @@
 mod blemishes;
 mod contents;
 mod cores;
+mod forcing;
 mod journal;
 mod lies;
 mod locating;
@@ -64,6 +65,8 @@ pub struct Tally {
     pub kills: u64,
     /// Starts that succeeded.
     pub starts: u64,
+    /// Starts of arrays whose parities were taken for right.
+    pub forced: u64,
     /// Starts that were refused, as they must be.
     pub refusals: u64,
     /// Checks of all parities at rest.
@@ -110,6 +113,7 @@ impl Counts for Tally {
         self.crashes += other.crashes;
         self.kills += other.kills;
         self.starts += other.starts;
+        self.forced += other.forced;
         self.refusals += other.refusals;
         self.checks += other.checks;
         self.failures += other.failures;
@@ -189,6 +193,7 @@ pub struct World {
     events: u64,
     random: Random,
     torn: logs::Torn,
+    forcing: forcing::Forcing,
     journal: journal::JournalDisk,
     /// With logs, or a journal: superblocks may not say that a resync of the new array is through.
     is_new: bool,
@@ -226,6 +231,7 @@ impl World {
             events: 0,
             random,
             torn: logs::Torn::default(),
+            forcing: forcing::Forcing::new(plan),
             journal,
             is_new: !plan.is_clean && matches!(plan.policy, Policy::Ppl(_) | Policy::Journal(_)),
             has_scrub: false,
@@ -257,9 +263,10 @@ impl World {
             return Ok(false);
         }
         let mut arrays = judge(&members);
-        let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
+        let Some(mut assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
             return Ok(false);
         };
+        self.force(&mut assembly);
         let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
         if let Some(role) = missing.difference(&self.gone).find(|role| !self.replacements.may_be_lost(**role))
         {
@@ -290,7 +297,7 @@ impl World {
                 return refused;
             }
         };
-        if !is_clean && !missing.is_empty() && !self.has_logs() {
+        if !is_clean && !missing.is_empty() && !self.has_logs() && !assembly.is_forced {
             return Err(Failure::new("a dirty array is served without a member"));
         }
         self.journal.begin(engine.status().events);
@@ -303,6 +310,7 @@ impl World {
         self.has_scrub = false;
         self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
+        self.begin_forced(&assembly)?;
         let mut volume = InPlaceVolume::new(engine, devices);
         spares.into_iter().for_each(|spare| volume.spares.push(spare));
         if let Some(rate) = self.plan.rate {
@@ -461,6 +469,7 @@ impl World {
             }
             Act::Cut(member) => self.cut_short(member),
             Act::Exchange(one, other) => self.lies.exchange(one, other),
+            Act::Force => self.forcing.begin(),
         }
         self.turn()?;
         Ok(true)
@@ -579,8 +588,9 @@ impl World {
         let has_gone = !self.gone.is_empty();
         let Some(volume) = &self.volume else { return };
         let status = volume.engine.status();
-        if status.resync_left == 0 && !has_gone {
+        if status.resync_left == 0 && (!has_gone || self.forcing.is_forced()) {
             self.doubts.is_resyncing = false;
+            self.forcing.end_resync();
         }
     }
 
@@ -725,7 +735,7 @@ impl World {
 
     fn resync(&mut self) -> Result<(), Failure> {
         self.turn()?;
-        while self.volume().engine.is_resyncing() && self.gone.is_empty() {
+        while self.volume().engine.is_resyncing() && (self.gone.is_empty() || self.forcing.is_forced()) {
             self.step("the resync")?;
         }
         self.look_at_resync();
@@ -839,6 +849,7 @@ impl World {
         self.disks.iter().chain(&self.retired).chain(others).for_each(how);
         self.look_at_lies();
         self.open.clear();
+        self.note_unsure();
         self.note_in_flight();
         self.keep_causes();
     }

@@ -129,6 +129,7 @@ impl InPlace {
         let none = PieceSet::EMPTY;
         let is_right = self.sync.is_right(row);
         let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
+        let facts = self.sync.judge(facts, order);
         pieces.iter().any(|piece| facts.read(piece).is_none())
     }
 
@@ -146,7 +147,7 @@ impl InPlace {
                     }
                 }
             }
-            Kind::Resync if self.members.is_degraded() => {}
+            Kind::Resync if !self.sync.goes_on_without(self.members.lacking()) => {}
             Kind::Resync => {
                 let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(row)).collect();
                 self.sync.pass(all, &stuck);

@@ -9,6 +9,7 @@ impl InPlace {
     /// Computes what is written, and hands out what is read.
     pub(super) fn compute(&mut self, number: u32) {
         let is_whole = !self.members.is_degraded();
+        let is_resynced = self.sync.goes_on_without(self.members.lacking());
         let Slot { strip, order, round, .. } = self.table.slot_mut(number);
         let order = self.map.order_at(*order);
         let round = round.as_mut().expect("a round computes");
@@ -17,6 +18,8 @@ impl InPlace {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(place);
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
+            let facts = self.sync.judge(facts, order);
+            let unsettled = self.sync.unsettled(&facts, row_number);
             match kind {
                 Kind::Write => {
                     let Some(method) = row.planned.take() else {
@@ -33,7 +36,13 @@ impl InPlace {
                     self.counters.cache_misses += count_of(used.without(row.cached));
                     row.compute(&facts, method, &mut self.stock);
                 }
-                Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
+                Kind::Resync => {
+                    row.is_lost = !is_resynced
+                        || match facts.is_right {
+                            true => !row.rebuild(&facts, unsettled, &mut self.stock),
+                            false => !row.resync(&facts, &mut self.stock),
+                        };
+                }
                 Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
                     Some(true) => {}
                     Some(false) if is_whole => {
@@ -46,11 +55,12 @@ impl InPlace {
                     let pieces = order.pieces_of(self.members.rebuilt_in(row_number));
                     if !pieces.is_empty() {
                         let live = counting.or(pieces);
-                        row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
+                        let facts = RowFacts { live, ..facts };
+                        row.is_lost = !row.rebuild(&facts, pieces.or(unsettled), &mut self.stock);
                     }
                     let copied = order.pieces_of(self.members.copied_in(row_number).and(round.copied));
-                    let facts = row.facts(&order.code, counting, facts.is_right);
-                    row.find(&facts, copied, &mut self.stock);
+                    let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
+                    row.find(&self.sync.judge(facts, order), copied, &mut self.stock);
                 }
                 Kind::Read | Kind::Zero => {}
             }

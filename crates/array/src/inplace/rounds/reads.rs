@@ -28,7 +28,12 @@ impl InPlace {
         let order = self.map.order_at(*order);
         let round = round.as_mut().expect("a round reads");
         round.planned_with = self.members.if_settled();
-        if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
+        let goes_on = match round.kind {
+            Kind::Resync => self.sync.goes_on_without(self.members.lacking()),
+            Kind::Scrub => !self.members.is_degraded(),
+            Kind::Write | Kind::Read | Kind::Rebuild | Kind::Zero => true,
+        };
+        if !goes_on {
             return;
         }
         let has_journal = self.ahead.journal.is_some();
@@ -37,6 +42,7 @@ impl InPlace {
             let number = start + u64::from(place);
             let counting = order.pieces_of(self.members.counting(number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(number));
+            let facts = self.sync.judge(facts, order);
             let needed: PieceSet = match round.kind {
                 Kind::Write => {
                     let plan = if has_journal { facts.write_with_all_parities() } else { facts.write() };
@@ -47,6 +53,7 @@ impl InPlace {
                 Kind::Zero => PieceSet::EMPTY,
                 Kind::Rebuild => {
                     let pieces = order.pieces_of(self.members.rebuilt_in(number));
+                    let pieces = pieces.or(self.sync.unsettled(&facts, number));
                     let copied = order.pieces_of(self.members.copied_in(number).and(round.copied));
                     let of_copies = copied.iter().filter_map(|piece| facts.read(piece));
                     of_copies.fold(facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY), PieceSet::or)
@@ -90,6 +97,7 @@ impl InPlace {
             let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
+            let facts = self.sync.judge(facts, order);
             if row.old.get(wanted.piece).is_none() {
                 if facts.read(wanted.piece).is_none() {
                     self.counters.unreadable += 1;
