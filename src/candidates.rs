@@ -38,6 +38,17 @@ pub fn find(lost: &[&DriveTable], seen: &mut Vec<Sighting>) {
     others.into_iter().for_each(|candidate| look_at(candidate, seen));
 }
 
+/// Block devices of this machine that are no part of another one.
+pub fn block_devices() -> Vec<PathBuf> {
+    let nodes = Host::here().block_nodes().unwrap_or_else(|error| {
+        log::debug!("block devices: {error}");
+        Vec::new()
+    });
+    let is_part_of_another =
+        |users: &[String]| users.iter().any(|user: &String| user.starts_with("member of"));
+    nodes.into_iter().filter(|node| !is_part_of_another(&node.users)).map(|node| node.path).collect()
+}
+
 fn look_at(candidate: Candidate, seen: &mut Vec<Sighting>) {
     match Sighting::of(&candidate.path) {
         Ok(sighting) => sighting::add_new(seen, vec![sighting]),

@@ -13,6 +13,7 @@ use crate::force::{self, Forced};
 use crate::lab_cache::LabCache;
 use crate::manual::{Completions, Man};
 use crate::md::MdCommand;
+use crate::md::service::MdService;
 use crate::md_cost::MdCost;
 use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
@@ -20,7 +21,6 @@ use crate::qualify::Qualify;
 use crate::sim::Sim;
 use crate::wipe::Wipe;
 use anyhow::{Result, bail};
-use array::inplace::window::Manner;
 use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
@@ -276,13 +276,8 @@ pub struct ServiceOptions {
     /// wait for it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
-    /// md (while another stripe reads)
-    #[arg(long, value_parser = parse_window, value_name = "MANNER")]
-    pub window: Option<Manner>,
-    /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]
-    #[arg(long, value_parser = parse_limit, value_name = "BYTES")]
-    pub cache: Option<u64>,
+    #[command(flatten)]
+    pub md: MdService,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -873,15 +868,6 @@ pub struct NbdCompare {
     pub json: bool,
 }
 
-fn parse_window(text: &str) -> Result<Manner, String> {
-    match text {
-        "adaptive" => Ok(Manner::Adaptive),
-        "paper" => Ok(Manner::Paper),
-        "md" => Ok(Manner::Md),
-        other => Err(format!("`{other}` is no manner of waiting: there are adaptive, paper and md")),
-    }
-}
-
 /// Zones of each drive for the write area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteAreaChoice {
@@ -906,7 +892,7 @@ fn parse_write_area(text: &str) -> Result<WriteAreaChoice, String> {
 }
 
 /// Bytes of a limit, zero among them.
-fn parse_limit(text: &str) -> Result<u64, String> {
+pub fn parse_limit(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 

@@ -10,6 +10,7 @@ pub mod description;
 pub mod destroy;
 mod detail;
 pub mod device;
+mod doubt;
 mod examine;
 mod fail;
 mod grow;
@@ -23,6 +24,7 @@ mod report;
 pub mod scrub;
 pub mod serve;
 mod served;
+pub mod service;
 mod shards;
 mod spare;
 pub mod status;
@@ -57,8 +59,8 @@ pub enum MdCommand {
     Create(Create),
     /// Describe an array that lies on members, so that it can be served; nothing is written to them
     ///
-    /// Members come in any order. Exit code 3 when some are missing, 4 when the array cannot be served, 5 when somebody uses a
-    /// member.
+    /// Members come in any order; with `--uuid`, `--name` or `--scan` those of other arrays are left out. Exit code 3 when some are missing,
+    /// 4 when the array cannot be served, 5 when somebody uses a member.
     Assemble(Assemble),
     /// Take a member out of an array that is served, as if it had failed
     Fail(Fail),
@@ -182,14 +184,24 @@ pub struct Assemble {
     /// Directory for the description of the array (array.toml)
     pub dir: PathBuf,
     /// Devices, partitions or files
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "scan", value_name = "MEMBER")]
     pub members: Vec<PathBuf>,
+    /// Look at the block devices of this machine for members too
+    #[arg(long, short)]
+    pub scan: bool,
     /// Take the array although members are missing
     #[arg(long, short = 'R')]
     pub run: bool,
+    /// Take the array although it is dirty and lacks members; the blocks that may be wrong are named, here and by `zoneweave serve
+    /// --degraded --force`
+    #[arg(long, short)]
+    pub force: bool,
     /// Identity that the array has to have
     #[arg(long, short, value_parser = words::uuid)]
     pub uuid: Option<Uuid>,
+    /// Name that the array has to have, with the host that it is of or without
+    #[arg(long, short = 'N')]
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -298,6 +310,9 @@ pub struct Check {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Look at an array that is dirty and lacks members, and name the blocks that may be wrong
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

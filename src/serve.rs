@@ -94,10 +94,7 @@ pub fn run(options: &Serve) -> Result<Exit> {
 
 /// Refuses what means nothing to an array of zoned drives, and a record that would go over a file.
 fn expect_options(options: &ServiceOptions) -> Result<()> {
-    if options.cache.is_some() || options.window.is_some() {
-        let said = "--cache and --window are for arrays of Linux md; this one is of zoned drives";
-        return Err(Exit::Usage.error(said));
-    }
+    options.md.expect_none()?;
     record::expect_new(options.record.as_deref())
 }
 

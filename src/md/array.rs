@@ -2,6 +2,7 @@
 
 use super::description;
 use super::device::Device;
+use super::doubt;
 use crate::exit::{self, Exit};
 use crate::lack;
 use crate::patience::Patience;
@@ -10,6 +11,7 @@ use block::md::assembly::{Assembly, judge};
 use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::recovered::{Recovered, recover};
+use block::md::superblock::Superblock;
 use std::path::{Path, PathBuf};
 
 /// Members of one array with their devices, in the same order.
@@ -40,6 +42,24 @@ impl Array {
             array.push(member, device);
         }
         Ok(array)
+    }
+
+    /// Opens those of these devices for reading that can be had, and are members of an array that is `wanted`.
+    pub fn open_wanted(paths: &[PathBuf], wanted: impl Fn(&Superblock) -> bool) -> Array {
+        let mut array = Array::default();
+        for path in paths {
+            let Ok(device) = Device::open(path) else { continue };
+            let Ok(member) = Member::read(&path.display().to_string(), &device) else { continue };
+            if wanted(member.superblock()) {
+                array.push(member, device);
+            }
+        }
+        array
+    }
+
+    /// Members, each with its path as its name.
+    pub fn members(&self) -> &[Member] {
+        &self.members
     }
 
     /// Opens those members of an array that can be had. With `exclusive`, one that somebody else uses ends it, unless that is over
@@ -105,9 +125,7 @@ impl Array {
         let assembly = self.judge()?;
         let can_be_forced = assembly.is_only_in_doubt();
         if !(assembly.can_be_served() || accepts_doubt && can_be_forced) {
-            let remedy =
-                "; `zoneweave md read --force` copies what the members say, and names what may be wrong";
-            let remedy = if can_be_forced { remedy } else { "" };
+            let remedy = if can_be_forced { doubt::REMEDIES } else { "" };
             return Err(Exit::Failed.error(format!("the array {}{remedy}", assembly.in_words())));
         }
         let media: Vec<&Device> = self.devices.iter().collect();
@@ -115,9 +133,19 @@ impl Array {
         with(&assembly, &reader)
     }
 
+    /// The members judged as one array, whose parities are taken for right where an operator `forces` that, and nothing else speaks against
+    /// serving it.
+    pub fn judge_forced(&self, forces: bool) -> Result<Assembly<'_>> {
+        let mut assembly = self.judge()?;
+        if forces && (assembly.can_be_served() || assembly.is_only_in_doubt()) {
+            assembly.force();
+        }
+        Ok(assembly)
+    }
+
     /// What the log of a dirty array says, for its server.
-    pub fn recover(&self) -> Result<Recovered> {
-        let assembly = self.judge()?;
+    pub fn recover(&self, forces: bool) -> Result<Recovered> {
+        let assembly = self.judge_forced(forces)?;
         if !assembly.can_be_served() {
             return Ok(Recovered::default());
         }

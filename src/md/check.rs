@@ -2,9 +2,11 @@
 
 use super::Check;
 use super::array::Array;
+use super::doubt::DoubtReport;
 use crate::cli::Query;
 use crate::exit::Exit;
 use anyhow::Result;
+use block::md::doubt::doubts;
 use block::md::refusal;
 
 /// Most stripes that are named one by one.
@@ -12,13 +14,14 @@ const STRIPES_SHOWN_MAX: usize = 16;
 
 /// `zoneweave check` of an array of md.
 pub fn of_directory(options: &Query) -> Result<Exit> {
-    run(&Check { members: vec![options.dir.clone()], json: options.json })
+    run(&Check { members: vec![options.dir.clone()], json: options.json, force: false })
 }
 
 /// Compares all stripes; nothing is written.
 pub fn run(options: &Check) -> Result<Exit> {
-    Array::open(&options.members)?.read(false, |assembly, reader| {
+    Array::open(&options.members)?.read(options.force, |assembly, reader| {
         let found = reader.check();
+        let in_doubt = DoubtReport::of(&doubts(assembly, &reader.recovered().1));
         if options.json {
             let stripes: Vec<u64> = found.stripes.iter().map(|stripe| stripe.0).collect();
             let json = serde_json::json!({
@@ -28,6 +31,7 @@ pub fn run(options: &Check) -> Result<Exit> {
                 "rows_not_compared": found.rows_not_compared,
                 "missing": assembly.missing.iter().map(|role| role.0).collect::<Vec<_>>(),
                 "volume_bytes": reader.blocks() * 4096,
+                "in_doubt": in_doubt,
                 "judgement": assembly.in_words(),
             });
             println!("{}", serde_json::to_string_pretty(&json)?);
@@ -44,11 +48,13 @@ pub fn run(options: &Check) -> Result<Exit> {
                 let rows = found.rows_not_compared;
                 println!("{rows} rows of 4 KiB cannot be compared: {missing} missing, or pieces that cannot be read");
             }
+            in_doubt.iter().for_each(|doubt| println!("in doubt: {doubt}"));
         }
-        Ok(match (found.sectors, assembly.is_degraded() || found.rows_not_compared > 0) {
-            (0, false) => Exit::Well,
-            (0, true) => Exit::Degraded,
-            _ => Exit::Damage,
+        let is_degraded = assembly.is_degraded() || found.rows_not_compared > 0;
+        Ok(match (found.sectors == 0 && in_doubt.is_empty(), is_degraded) {
+            (true, false) => Exit::Well,
+            (true, true) => Exit::Degraded,
+            (false, _) => Exit::Damage,
         })
     })
 }

@@ -1,5 +1,6 @@
 //! State of an array of md, for people and as JSON.
 
+use super::doubt::{self, DoubtReport};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use array::inplace::Counters;
@@ -56,6 +57,9 @@ pub struct Report {
     pub scrub: Option<ScrubReport>,
     /// Rows of 4 KiB whose parities nobody could make right.
     pub rows_in_doubt: u64,
+    /// Blocks that may be wrong, for `--force` took parities for right as the server began.
+    #[serde(default)]
+    pub in_doubt: Vec<DoubtReport>,
     /// Cache of parities and rows that were just written; null without a server.
     #[serde(default)]
     pub cache: Option<CacheReport>,
@@ -386,6 +390,7 @@ impl Report {
             is_rebuilding: false,
             scrub: None,
             rows_in_doubt: 0,
+            in_doubt: Vec::new(),
             cache: None,
             counters: None,
         }
@@ -456,6 +461,7 @@ impl Report {
             is_rebuilding: status.is_rebuilding,
             scrub: status.scrub.as_ref().map(|scrub| ScrubReport::of(scrub, bytes_per_second)),
             rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
+            in_doubt: Vec::new(),
             cache: Some(CacheReport {
                 bytes: status.cache.0,
                 bytes_max: status.cache.1,
@@ -634,6 +640,9 @@ impl fmt::Display for Report {
                 "doubt     the parities of {} rows of 4 KiB could not be made right",
                 self.rows_in_doubt
             )?;
+        }
+        if let Some(said) = doubt::in_words(&self.in_doubt) {
+            writeln!(f, "forced    {said}")?;
         }
         self.members.iter().try_for_each(|member| write!(f, "{member}"))?;
         if let Some(JournalReport { path, state, bytes, bytes_used, trouble }) = &self.journal {

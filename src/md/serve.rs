@@ -4,6 +4,7 @@
 
 use super::array::Array;
 use super::description::Description;
+use super::doubt;
 use super::report::{Identity, paths_by_role, replacements_by_place};
 use super::served::{ServedMd, SweepLog};
 use super::shards::{Bells, Seats};
@@ -26,6 +27,7 @@ use base::units::BLOCK_BYTES_U64;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::assembly::{Assembly, Policy};
+use block::md::doubt::doubts;
 use block::md::member::Member;
 use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
@@ -46,11 +48,11 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let clock = WallClock::start();
     let description = Description::open(dir)?;
     let mut array = Array::open_those_there(&description.uuid, &description.paths(dir), true)?;
-    let recovered = array.recover()?;
+    let recovered = array.recover(options.md.force)?;
     for device in array.devices_mut() {
         device.make_direct().context("reading a member")?;
     }
-    let assembly = array.judge()?;
+    let assembly = array.judge_forced(options.md.force)?;
     expect_served(&assembly, &array)?;
     expect_members(&assembly, &array, options.degraded)?;
     let wanted = Wanted::of(dir, options, &description.export)?;
@@ -62,7 +64,9 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let paths = paths_by_role(&assembly);
     let replacements = replacements_by_place(&assembly);
     let bells = Bells::new(shards_of(&assembly, options))?;
-    say_recovered(&recovered);
+    say_recovered(&recovered, assembly.is_forced);
+    let in_doubt = if assembly.is_forced { doubts(&assembly, &recovered.in_doubt) } else { Vec::new() };
+    doubt::say(&in_doubt);
     let (volume, shards) = open_volume(array, recovered, &bells, options)?;
     let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
     let exported =
@@ -93,6 +97,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         paths,
         replacements,
         journal,
+        in_doubt,
         stop: handle,
         exports,
         sweep: SweepLog::default(),
@@ -160,6 +165,9 @@ fn expect_options(options: &ServiceOptions) -> Result<()> {
 fn expect_served(assembly: &Assembly<'_>, array: &Array) -> Result<()> {
     let Err(refused) = members_of(assembly) else { return Ok(()) };
     let mut said = refused.to_string();
+    if assembly.is_only_in_doubt() {
+        said.push_str(doubt::REMEDIES);
+    }
     if !array.absent.is_empty() {
         said = format!("{said}; {}", array.absent_in_words());
     }
@@ -186,7 +194,7 @@ fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Res
     )))
 }
 
-fn say_recovered(recovered: &Recovered) {
+fn say_recovered(recovered: &Recovered, is_forced: bool) {
     let (log, is_journal) = match recovered.journal {
         Some(_) => ("journal", true),
         None => ("partial parity log", false),
@@ -194,7 +202,9 @@ fn say_recovered(recovered: &Recovered) {
     if !recovered.pieces.is_empty() {
         log::info!("{log}: {} blocks of members are written anew", recovered.pieces.len());
     }
-    if is_journal && !recovered.in_doubt.is_empty() {
+    if is_forced {
+        // Which blocks these are is said.
+    } else if is_journal && !recovered.in_doubt.is_empty() {
         log::warn!(
             "journal: of {} rows of 4 KiB it has data, and their parities cannot be computed: what is missing of them cannot be \
              read until it is written",
@@ -217,7 +227,10 @@ fn open_volume(
     options: &ServiceOptions,
 ) -> Result<(InPlaceVolume, Vec<InPlaceVolume>)> {
     let (members, devices) = array.into_parts();
-    let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
+    let mut assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
+    if options.md.force {
+        assembly.force();
+    }
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
     let count = usize::try_from(assembly.superblock().shape.members)?;
     let mut volatile: BTreeMap<Role, bool> = BTreeMap::new();
@@ -265,8 +278,8 @@ fn open_volume(
     let engines = u64::try_from(1 + bells.shards())?;
     let tuning = Tuning {
         began,
-        cache_bytes: options.cache.unwrap_or(standard.cache_bytes) / engines,
-        window: options.window.unwrap_or_default(),
+        cache_bytes: options.md.cache.unwrap_or(standard.cache_bytes) / engines,
+        window: options.md.window.unwrap_or_default(),
         ..standard
     };
     let engine =

@@ -1,6 +1,7 @@
 //! A served array of md with what an operator may ask of it.
 
 use super::description::Description;
+use super::doubt::DoubtReport;
 use super::grow;
 use super::report::{Identity, Report};
 use super::scrub;
@@ -18,6 +19,7 @@ use array::pacer::Rates;
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
+use block::md::doubt::Doubt;
 use block::md::policy::word;
 use block::md::{Role, SECTOR_BYTES_U64};
 use server::StopHandle;
@@ -35,6 +37,8 @@ pub struct ServedMd {
     pub replacements: BTreeMap<Role, String>,
     /// Path of the journal.
     pub journal: Option<String>,
+    /// Blocks that may be wrong, for an operator took parities for right.
+    pub in_doubt: Vec<Doubt>,
     /// Watch over the members.
     pub watch: Watch,
     /// Bells that members ring which have answers.
@@ -172,6 +176,7 @@ impl ServedMd {
             journal.trouble =
                 u16::try_from(self.paths.len()).ok().and_then(|role| self.watch.trouble(now, Role(role)));
         }
+        report.in_doubt = DoubtReport::of(&self.in_doubt);
         word(self.volume.engine.policy()).clone_into(&mut report.identity.policy);
         report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report

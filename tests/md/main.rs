@@ -6,6 +6,7 @@ mod bad_blocks;
 mod cores;
 mod database;
 mod examined;
+mod force;
 mod golden;
 mod grow;
 mod grub;
