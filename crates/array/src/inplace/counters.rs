@@ -1,5 +1,7 @@
 //! Counters of a served array since its start, in blocks of 4 KiB where nothing else is said.
 
+use super::plan::{Method, Plan};
+use base::pieces::PieceSet;
 use std::ops::AddAssign;
 
 /// What members were asked, and why.
@@ -11,8 +13,22 @@ pub struct Counters {
     pub written: u64,
     /// Blocks read from members before a write: old data, old parities, data of reconstructions.
     pub read_for_writes: u64,
+    /// Blocks that their members returned to clients as they are.
+    pub read_direct: u64,
+    /// Of those read before a write, old data that a write goes over, where parities change by differences.
+    pub old_data: u64,
+    /// Old parities, of the same.
+    pub old_parity: u64,
+    /// Data and parities of rows whose parities are computed anew.
+    pub others: u64,
+    /// Blocks read for resync, recovery and scrub.
+    pub swept: u64,
     /// Data and parities written to members.
     pub member_written: u64,
+    /// Of those, parities that clients' writes change.
+    pub parity_written: u64,
+    /// Of those, what resync, recovery and scrub write.
+    pub sweep_written: u64,
     /// Blocks that were decoded, because their member is missing or could not return them.
     pub decoded: u64,
     /// Blocks that a member could not return and that were written anew.
@@ -51,12 +67,34 @@ pub struct Counters {
     pub failures: u64,
 }
 
+impl Counters {
+    /// A row is about to be read for a write: pieces from `data_count` on are parities.
+    #[inline]
+    pub(super) fn note_reads(&mut self, plan: &Plan, data_count: usize) {
+        let count = |pieces: PieceSet| u64::from(pieces.bits().count_ones());
+        if plan.method != Method::Modify {
+            self.others += count(plan.reads);
+            return;
+        }
+        let data = count(plan.reads.and(PieceSet::first(data_count)));
+        self.old_data += data;
+        self.old_parity += count(plan.reads) - data;
+    }
+}
+
 impl AddAssign<&Counters> for Counters {
     fn add_assign(&mut self, other: &Counters) {
         self.read += other.read;
         self.written += other.written;
         self.read_for_writes += other.read_for_writes;
+        self.read_direct += other.read_direct;
+        self.old_data += other.old_data;
+        self.old_parity += other.old_parity;
+        self.others += other.others;
+        self.swept += other.swept;
         self.member_written += other.member_written;
+        self.parity_written += other.parity_written;
+        self.sweep_written += other.sweep_written;
         self.decoded += other.decoded;
         self.corrected += other.corrected;
         self.unreadable += other.unreadable;

@@ -230,6 +230,7 @@ impl InPlace {
         }
         let count = usize::try_from(run).expect("at most 256");
         let frames = self.requests.lend_frames(request, (index, count), self.stock.empty_vec());
+        self.counters.read_direct += run;
         self.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
         let sector = self.sector(member, row);

@@ -2,6 +2,10 @@
 //!
 //! Times are told by the caller, who knows the time zone: each function that prints one takes a [`Clock`].
 
+mod logs;
+
+pub use logs::{print_bad_blocks, print_bitmap};
+
 use super::member::Member;
 use super::names;
 use super::superblock::{RoleEntry, Superblock, feature, seconds};

@@ -47,6 +47,7 @@ impl InPlace {
                 Kind::Write => {
                     let plan = if has_journal { facts.write_with_all_parities() } else { facts.write() };
                     row.planned = plan.map(|plan| plan.method);
+                    plan.iter().for_each(|plan| self.counters.note_reads(plan, order.code.data_count()));
                     plan.map_or(PieceSet::EMPTY, |plan| plan.reads)
                 }
                 Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
@@ -79,9 +80,9 @@ impl InPlace {
         let member = self.map.order_at(order).members[command.piece];
         let round = slot.round_mut();
         round.pending += 1;
-        if !round.kind.is_sweep() {
-            self.counters.read_for_writes += u64::from(command.count);
-        }
+        let counter =
+            if round.kind.is_sweep() { &mut self.counters.swept } else { &mut self.counters.read_for_writes };
+        *counter += u64::from(command.count);
         let sector = self.sector(member, self.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
         fx.command(self.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });

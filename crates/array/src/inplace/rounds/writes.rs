@@ -83,7 +83,7 @@ impl InPlace {
         let round = slot.round_mut();
         assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
         round.pending += 1;
-        let (is_resync, mut corrected) = (round.kind == Kind::Resync, 0);
+        let (is_resync, is_sweep, mut corrected) = (round.kind == Kind::Resync, round.kind.is_sweep(), 0);
         for place in command.first..command.first + command.count {
             let row = round.rows.get_mut(place).expect("a row that is written");
             corrected += u64::from(row.unreadable.contains(command.piece));
@@ -91,7 +91,10 @@ impl InPlace {
             frames.push(row.new.take(command.piece).expect("content to write"));
         }
         let count = u64::from(command.count);
+        let is_parity = command.piece >= self.map.data_count();
         self.counters.member_written += count;
+        self.counters.sweep_written += if is_sweep { count } else { 0 };
+        self.counters.parity_written += if is_parity && !is_sweep { count } else { 0 };
         self.counters.corrected += corrected;
         self.counters.resynced += if is_resync { count } else { 0 };
         let sector = self.sector(member, self.row_of(strip, command.first));
