@@ -14,6 +14,7 @@ mod doubt;
 mod examine;
 mod fail;
 mod grow;
+mod member_io;
 mod membership;
 mod re_add;
 mod read;
@@ -30,6 +31,7 @@ mod spare;
 pub mod status;
 pub mod target;
 pub mod up;
+mod upkeep;
 mod watch;
 mod words;
 mod zero;
@@ -351,6 +353,12 @@ pub struct Examine {
     /// Names and values, as scripts read them
     #[arg(long, short = 'Y')]
     pub export: bool,
+    /// Print the bitmap of each member, as `mdadm --examine-bitmap` does
+    #[arg(long, short = 'X', conflicts_with_all = ["brief", "json", "export", "badblocks"])]
+    pub bitmap: bool,
+    /// Print the bad blocks that each member lists, as `mdadm --examine-badblocks` does
+    #[arg(long, conflicts_with_all = ["brief", "json", "export"])]
+    pub badblocks: bool,
 }
 
 /// Does what was typed.

@@ -15,6 +15,10 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Shows, or follows.
 pub fn run(options: &Rebuild) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
+    if options.rate_min.is_some() {
+        let said = "--rate-min is for arrays of Linux md; this one is of zoned drives";
+        return Err(Exit::Usage.error(said));
+    }
     if let Some(rate) = options.rate {
         set_rate(&directory, rate)?;
     }

@@ -87,7 +87,8 @@ fn is_wanted(options: &Assemble, superblock: &Superblock) -> bool {
     let full = superblock.name();
     let short = full.split_once(':').map_or(full.as_str(), |(_, short)| short);
     let has_name = |name: &String| *name == full || name == short;
-    options.uuid.is_none_or(|uuid| uuid == superblock.array.uuid) && options.name.as_ref().is_none_or(has_name)
+    options.uuid.is_none_or(|uuid| uuid == superblock.array.uuid)
+        && options.name.as_ref().is_none_or(has_name)
 }
 
 /// Says why no array, or not which one, is meant.
@@ -101,10 +102,17 @@ fn none_or_many(options: &Assemble, found: &Array) -> anyhow::Error {
     ];
     let asked: String = asked.into_iter().flatten().collect();
     if arrays.is_empty() {
-        let place = if options.scan { "no device of this machine, and none that is given," } else { "no device that is given" };
+        let place = if options.scan {
+            "no device of this machine, and none that is given,"
+        } else {
+            "no device that is given"
+        };
         return Exit::Absent.error(format!("{place} is a member of an array of md{asked}"));
     }
-    Exit::Usage.error(format!("there are members of several arrays{asked}: {}; say which one with --uuid", arrays.join(", ")))
+    Exit::Usage.error(format!(
+        "there are members of several arrays{asked}: {}; say which one with --uuid",
+        arrays.join(", ")
+    ))
 }
 
 fn in_words(member: &block::md::member::Member) -> String {

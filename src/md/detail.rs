@@ -100,7 +100,7 @@ impl OfArray<'_> {
         writeln!(text, "        Chunk Size : {}K\n", shape.chunk / 2)?;
         writeln!(text, "Consistency Policy : {}\n", self.report.identity.policy)?;
         let sweeps = [
-            ("    Resync Status", self.report.resync),
+            ("    Resync Status", self.report.upkeep.resync),
             ("   Rebuild Status", self.report.members.iter().find_map(rebuild_of)),
             ("     Check Status", self.running_scrub()),
         ];
@@ -173,7 +173,7 @@ impl OfArray<'_> {
         } else if self.count("active") < self.rows().len() {
             words.push("degraded");
         }
-        if report.resync.is_some() {
+        if report.upkeep.resync.is_some() {
             words.push("resyncing");
         }
         if self.count("rebuilding") > 0 || self.rows().iter().any(|row| row.replacement.is_some()) {
@@ -186,7 +186,7 @@ impl OfArray<'_> {
     }
 
     fn running_scrub(&self) -> Option<crate::progress::Progress> {
-        self.report.scrub.as_ref().filter(|scrub| scrub.state == "running").map(|scrub| scrub.progress)
+        self.report.upkeep.scrub.as_ref().filter(|scrub| scrub.state == "running").map(|scrub| scrub.progress)
     }
 
     fn rows(&self) -> &[MemberReport] {

@@ -5,7 +5,7 @@ use block::md::doubt::Doubt;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is to be done with an array that is dirty and degraded.
+/// Remedies for an array that is dirty and degraded.
 pub const REMEDIES: &str = "; with all members it resyncs. Without: `zoneweave md read --force` copies what the members say, `zoneweave serve \
                             --degraded --force` serves it, and both name what may be wrong";
 

@@ -23,12 +23,15 @@ pub fn run(options: &Examine) -> Result<Exit> {
             Err(fault) => faults.push(fault),
         }
     }
+    if options.bitmap || options.badblocks {
+        return print_logs(options, &members, &faults);
+    }
     let arrays = assembly::judge(&members);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report(&arrays, &faults))?);
     } else {
         print!("{}", text(options, &members, &arrays)?);
-        faults.iter().for_each(|fault| eprintln!("zoneweave: {}: {}", fault.path, fault.problem));
+        faults.iter().for_each(Fault::say);
     }
     let of_arrays = arrays.iter().map(exit_of);
     let of_faults = faults.iter().map(|fault| fault.exit);
@@ -50,6 +53,31 @@ struct Fault {
     problem: String,
     #[serde(skip)]
     exit: Exit,
+}
+
+impl Fault {
+    fn say(&self) {
+        eprintln!("zoneweave: {}: {}", self.path, self.problem);
+    }
+}
+
+/// Prints bitmaps, or lists of bad blocks, as they are, whatever else is said of their members.
+fn print_logs(options: &Examine, members: &[Member], faults: &[Fault]) -> Result<Exit> {
+    let (mut text, mut lacking) = (String::new(), Vec::new());
+    for member in members {
+        if options.badblocks {
+            examine::print_bad_blocks(member, &mut text)?;
+        } else if !examine::print_bitmap(member, &mut text)? {
+            let problem = match &member.bitmap {
+                Some(Err(reason)) => reason.clone(),
+                _ => "has no bitmap".to_owned(),
+            };
+            lacking.push(Fault { path: member.name.clone(), problem, exit: Exit::Absent });
+        }
+    }
+    print!("{text}");
+    faults.iter().chain(&lacking).for_each(Fault::say);
+    Ok(faults.iter().chain(&lacking).map(|fault| fault.exit).max().unwrap_or(Exit::Well))
 }
 
 fn look(path: &Path) -> Result<Member, Fault> {

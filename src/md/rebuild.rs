@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::progress::Display;
 use crate::status::ask_at;
 use anyhow::{Context, Result, bail};
+use array::pacer::Rates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +19,8 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Shows, or follows.
 pub fn run(options: &Rebuild) -> Result<Exit> {
     Description::open(&options.dir)?;
-    if let Some(rate) = options.rate {
-        set_rate(&options.dir, rate)?;
+    if options.rate.is_some() || options.rate_min.is_some() {
+        set_rates(&options.dir, options.rate, options.rate_min)?;
     }
     let exit = match options.wait {
         true => follow(&options.dir, options.json)?,
@@ -66,11 +67,35 @@ fn is_copied(member: &MemberReport) -> bool {
     member.replacement.is_some()
 }
 
-/// Changes the limit of resyncs and rebuilds until the server stops, in MiB of each member.
-fn set_rate(dir: &Path, rate: Rate) -> Result<()> {
-    let answer = ask_at(&control_path(dir), &format!("rebuild-rate {}", rate.mib_per_second))?;
+/// Changes the limits of resyncs and rebuilds until the server stops, in MiB of each member.
+fn set_rates(dir: &Path, most: Option<Rate>, least: Option<Rate>) -> Result<()> {
+    let word = |rate: Option<Rate>| rate.map_or("-".to_owned(), |rate| rate.mib_per_second.to_string());
+    let line = format!("rebuild-rate {} {}", word(most), word(least));
+    let answer = ask_at(&control_path(dir), &line)?;
     let nobody = || Exit::Absent.error("nobody serves the array: a limit holds until its server stops");
     answer.map(|_| ()).ok_or_else(nobody)
+}
+
+/// `rebuild-rate MIB|- [MIB|-]`: the largest rate of resync and rebuild, and the one that they keep beside clients. The largest alone is
+/// that of both times, as ever.
+pub fn rates(rest: &str) -> Result<Rates> {
+    let bytes = |word: &str| match word {
+        "-" => Ok(None),
+        mib => {
+            let mib: u64 = mib.parse().context("the rate in MiB per second")?;
+            Ok::<_, anyhow::Error>(Some(mib.saturating_mul(1 << 20)))
+        }
+    };
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let (most, least) = match words[..] {
+        [most] => (bytes(most)?, None),
+        [most, least] => (bytes(most)?, bytes(least)?),
+        _ => bail!("`rebuild-rate {rest}` is no question: ask `rebuild-rate MIB|- [MIB|-]`"),
+    };
+    Ok(match least {
+        None => Rates::asked_for(most),
+        Some(_) => Rates { min: least, max: most.filter(|most| *most > 0) },
+    })
 }
 
 /// Waits until the members that are rebuilt are whole.
@@ -123,7 +148,7 @@ fn follow(dir: &Path, is_quiet: bool) -> Result<Exit> {
         let is_stuck = |member: &MemberReport| {
             member.rows_stuck > 0 || member.replacement.as_ref().is_some_and(|copy| copy.rows_stuck > 0)
         };
-        if !report.is_rebuilding && report.members.iter().any(is_stuck) {
+        if !report.upkeep.is_rebuilding && report.members.iter().any(is_stuck) {
             bail!(
                 "rows cannot be rebuilt, for other members do not return them: they wait until they are written"
             );
@@ -139,4 +164,20 @@ fn ask(dir: &Path) -> Result<Report> {
         Exit::Absent.error(format!("{said} `zoneweave serve {}`", dir.display()))
     })?;
     serde_json::from_str(&answer).context("the server's answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_least_rate_gives_way_to_clients_and_a_most_alone_does_not() {
+        let (one, two) = (Some(1 << 20), Some(2 << 20));
+        assert_eq!(rates("2").unwrap(), Rates { min: None, max: two });
+        assert_eq!(rates("2 1").unwrap(), Rates { min: one, max: two });
+        assert_eq!(rates("- 1").unwrap(), Rates { min: one, max: None });
+        assert_eq!(rates("0 1").unwrap(), Rates { min: one, max: None });
+        assert_eq!(rates("- -").unwrap(), Rates::default());
+        assert!(rates("").is_err() && rates("a").is_err() && rates("1 2 3").is_err());
+    }
 }

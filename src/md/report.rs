@@ -1,6 +1,7 @@
 //! State of an array of md, for people and as JSON.
 
-use super::doubt::{self, DoubtReport};
+use super::member_io::MemberIoReport;
+use super::upkeep::Upkeep;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use array::inplace::Counters;
@@ -47,24 +48,16 @@ pub struct Report {
     pub dirty: bool,
     /// Regions of the bitmap; null without one.
     pub bitmap: Option<BitmapReport>,
-    /// The resync that goes on, of one member's sectors.
-    pub resync: Option<Progress>,
-    /// A rebuild goes on; not when all that is left are rows that cannot be rebuilt.
-    #[serde(default)]
-    pub is_rebuilding: bool,
-    /// The scrub that goes on, or the last one since the server started.
-    #[serde(default)]
-    pub scrub: Option<ScrubReport>,
-    /// Rows of 4 KiB whose parities nobody could make right.
-    pub rows_in_doubt: u64,
-    /// Blocks that may be wrong, for `--force` took parities for right as the server began.
-    #[serde(default)]
-    pub in_doubt: Vec<DoubtReport>,
+    #[serde(flatten)]
+    pub upkeep: Upkeep,
     /// Cache of parities and rows that were just written; null without a server.
     #[serde(default)]
     pub cache: Option<CacheReport>,
     /// Work since the server started; null without one.
     pub counters: Option<CountersReport>,
+    /// Reads and writes of members since the server started, by cause; null without one.
+    #[serde(default)]
+    pub member_io: Option<MemberIoReport>,
 }
 
 /// Cache.
@@ -107,7 +100,8 @@ pub struct LocatedReport {
 }
 
 impl ScrubReport {
-    fn of(status: &ScrubStatus, bytes_per_second: Option<u64>) -> ScrubReport {
+    /// A scrub that was begun.
+    pub fn of(status: &ScrubStatus, bytes_per_second: Option<u64>) -> ScrubReport {
         let state = match status.state {
             ScrubState::Running => "running",
             ScrubState::Done => "done",
@@ -386,13 +380,10 @@ impl Report {
             events: superblock.state.events,
             dirty: !superblock.is_clean(),
             bitmap,
-            resync: None,
-            is_rebuilding: false,
-            scrub: None,
-            rows_in_doubt: 0,
-            in_doubt: Vec::new(),
+            upkeep: Upkeep::default(),
             cache: None,
             counters: None,
+            member_io: None,
         }
     }
 
@@ -438,10 +429,6 @@ impl Report {
                 entries.iter().map(|entry| (entry.sector, entry.sectors)).collect();
         }
         let counters = status.counters;
-        let total = status.resync_total * SECTOR_BYTES_U64;
-        let left = status.resync_left * SECTOR_BYTES_U64;
-        let resync =
-            status.is_resyncing.then(|| Progress::new(total - left.min(total), total, bytes_per_second));
         Report {
             format: "md".to_owned(),
             identity: identity.clone(),
@@ -457,11 +444,7 @@ impl Report {
                 regions,
                 regions_set: u64::try_from(set).unwrap_or(u64::MAX),
             }),
-            resync,
-            is_rebuilding: status.is_rebuilding,
-            scrub: status.scrub.as_ref().map(|scrub| ScrubReport::of(scrub, bytes_per_second)),
-            rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
-            in_doubt: Vec::new(),
+            upkeep: Upkeep::of(status, bytes_per_second),
             cache: Some(CacheReport {
                 bytes: status.cache.0,
                 bytes_max: status.cache.1,
@@ -469,6 +452,7 @@ impl Report {
                 misses: counters.cache_misses,
             }),
             counters: Some(CountersReport::of(&status.counters)),
+            member_io: Some(MemberIoReport::of(&status.counters)),
         }
     }
 
@@ -628,22 +612,7 @@ impl fmt::Display for Report {
             bitmap.unwrap_or_default(),
             self.events
         )?;
-        if let Some(resync) = &self.resync {
-            writeln!(f, "resync    {resync}")?;
-        }
-        if let Some(scrub) = &self.scrub {
-            writeln!(f, "scrub     {scrub}")?;
-        }
-        if self.rows_in_doubt > 0 {
-            writeln!(
-                f,
-                "doubt     the parities of {} rows of 4 KiB could not be made right",
-                self.rows_in_doubt
-            )?;
-        }
-        if let Some(said) = doubt::in_words(&self.in_doubt) {
-            writeln!(f, "forced    {said}")?;
-        }
+        write!(f, "{}", self.upkeep)?;
         self.members.iter().try_for_each(|member| write!(f, "{member}"))?;
         if let Some(JournalReport { path, state, bytes, bytes_used, trouble }) = &self.journal {
             let path = path.as_deref().unwrap_or("-");

@@ -64,7 +64,7 @@ fn expect_two_parities(dir: &Path) -> Result<()> {
 fn ask(control: &Path) -> Result<ScrubReport> {
     let answer = ask_at(control, "status")?.context("the server has gone, and the scrub with it")?;
     let report: Report = serde_json::from_str(&answer).context("the server's answer")?;
-    report.scrub.context("no scrub was begun since the server started")
+    report.upkeep.scrub.context("no scrub was begun since the server started")
 }
 
 fn follow(control: &Path, is_quiet: bool) -> Result<ScrubReport> {

@@ -227,7 +227,8 @@ fn open_volume(
     options: &ServiceOptions,
 ) -> Result<(InPlaceVolume, Vec<InPlaceVolume>)> {
     let (members, devices) = array.into_parts();
-    let mut assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
+    let mut assembly =
+        block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     if options.md.force {
         assembly.force();
     }

@@ -3,6 +3,7 @@
 use super::description::Description;
 use super::doubt::DoubtReport;
 use super::grow;
+use super::rebuild;
 use super::report::{Identity, Report};
 use super::scrub;
 use super::shards::Bells;
@@ -11,11 +12,10 @@ use crate::exit::{self, Exit};
 use crate::exports::served::ServedExports;
 use crate::exports::table::ExportList;
 use crate::progress::Speed;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use array::inplace::scrub::ScrubState;
 use array::inplace::status::Status;
 use array::inplace::volume::InPlaceVolume;
-use array::pacer::Rates;
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
@@ -117,8 +117,7 @@ impl ServedMd {
             "add-spare" => self.add_spare(rest),
             "remove" => self.remove(rest),
             "rebuild-rate" => {
-                let mib: u64 = rest.trim().parse().context("the rate in MiB per second")?;
-                self.volume.engine.set_rates(Rates::asked_for(Some(mib.saturating_mul(1 << 20))));
+                self.volume.engine.set_rates(rebuild::rates(rest)?);
                 Ok("{}".to_owned())
             }
             "stop" => {
@@ -176,7 +175,7 @@ impl ServedMd {
             journal.trouble =
                 u16::try_from(self.paths.len()).ok().and_then(|role| self.watch.trouble(now, Role(role)));
         }
-        report.in_doubt = DoubtReport::of(&self.in_doubt);
+        report.upkeep.in_doubt = DoubtReport::of(&self.in_doubt);
         word(self.volume.engine.policy()).clone_into(&mut report.identity.policy);
         report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report
@@ -201,7 +200,8 @@ impl ServedMd {
                 Some(Sweep::Rebuild) => log::warn!("rebuild: ended, and members are missing"),
                 Some(Sweep::Replace) => {}
                 Some(Sweep::Scrub) => {
-                    if let Some(scrub) = Report::of_service(&self.identity, &status, &self.paths, None).scrub
+                    if let Some(scrub) =
+                        Report::of_service(&self.identity, &status, &self.paths, None).upkeep.scrub
                     {
                         let is_well = scrub.exit() == Exit::Well;
                         log::log!(
@@ -232,7 +232,7 @@ fn not_a_question(question: &str) -> anyhow::Error {
         "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
          `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `can-replace SECTORS|- MEMBER`, `replace ROLE [SPARE]`, \
          `replace-with ROLE UUID PATH`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, \
-         `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop`, `exports`, \
+         `rebuild-rate MIB|- [MIB|-]`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop`, `exports`, \
          `export JSON`, `unexport JSON` or `stop`"
     ))
 }

@@ -25,15 +25,13 @@ pub struct MdService {
 impl MdService {
     /// Refuses what means nothing to an array of zoned drives.
     pub fn expect_none(&self) -> Result<()> {
-        let given = [
-            ("--cache", self.cache.is_some()),
-            ("--window", self.window.is_some()),
-            ("--force", self.force),
-        ];
+        let given =
+            [("--cache", self.cache.is_some()), ("--window", self.window.is_some()), ("--force", self.force)];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => {
-                Err(Exit::Usage.error(format!("{option} is for arrays of Linux md; this one is of zoned drives")))
+                Err(Exit::Usage
+                    .error(format!("{option} is for arrays of Linux md; this one is of zoned drives")))
             }
         }
     }

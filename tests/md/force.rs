@@ -18,7 +18,10 @@ fn a_dirty_and_degraded_array_is_served_with_its_doubts() {
         let scratch = Scratch::new("md-force");
         let (members, dir) = (unpacked(&scratch, array), scratch.join("a"));
         let refused = assemble(&dir, &["--run"], &members[1..]);
-        assert!(refused.code() == Some(4) && refused.stderr.contains("serve --degraded --force"), "{refused}");
+        assert!(
+            refused.code() == Some(4) && refused.stderr.contains("serve --degraded --force"),
+            "{refused}"
+        );
         let forced = assemble(&dir, &["--run", "--force"], &members[1..]);
         assert!(forced.code() == Some(3) && forced.stdout.contains("--degraded --force"), "{forced}");
         let refused = ask(&["serve", text(&dir), "--degraded"]);
@@ -61,8 +64,8 @@ fn members_are_chosen_by_the_name_or_the_uuid_of_their_array() {
     all.extend(unpacked(&other, "r4"));
     all.push(scratch.join("none"));
     let (first, second) = (scratch.join("first"), scratch.join("second"));
-    let several = assemble(&first, &["--name", ""], &all);
-    assert!(several.code() == Some(6), "{several}");
+    let none = assemble(&first, &["--name", ""], &all);
+    assert!(none.code() == Some(6) && none.stderr.contains("no device that is given"), "{none}");
     let examined = ask(&["md", "examine", "--brief", text(&all[0])]);
     let word = |name: &str| {
         let rest = examined.stdout.split_once(name).unwrap().1;
@@ -70,8 +73,10 @@ fn members_are_chosen_by_the_name_or_the_uuid_of_their_array() {
     };
     let by_uuid = assemble(&first, &["--uuid", &word("UUID=")], &all);
     assert!(by_uuid.code() == Some(0) && by_uuid.stdout.contains("left-asymmetric"), "{by_uuid}");
-    let by_name = assemble(&second, &["--name", &word("name=")], &all);
-    assert!(by_name.stdout.contains("RAID-") || by_name.stderr.contains("several arrays"), "{by_name}");
+    let by_name = assemble(&second, &["--name", "r4"], &all);
+    assert!(by_name.code() == Some(0) && by_name.stdout.contains("RAID-4"), "{by_name}");
+    let several = assemble(&scratch.join("third"), &["--scan"], &all);
+    assert!(several.code() == Some(2) && several.stderr.contains("several arrays"), "{several}");
     let nobody = assemble(&scratch.join("third"), &["--scan", "--uuid", "7a776d64:0:0:0"], &[]);
     assert_eq!(nobody.code(), Some(2), "{nobody}");
     let nobody =

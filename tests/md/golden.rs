@@ -259,3 +259,41 @@ fn zeroed_superblocks_are_gone() {
     assert_eq!(md("zero-superblock", &[], &members[..2]).code(), Some(0));
     assert_eq!(examine(&[], &members[..2]).code(), Some(6));
 }
+
+/// As mdadm 4.2 prints them; it takes a file for a bitmap, so that it got the bitmap of this member as one.
+const BITMAP: &str = "\
+           Magic : 6d746962
+         Version : 4
+            UUID : 7a776d64:00000000:00000000:da38c4fc
+          Events : 18
+  Events Cleared : 17
+           State : OK
+       Chunksize : 64 KB
+          Daemon : 1s flush period
+      Write Mode : Normal
+       Sync Size : 2048
+          Bitmap : 32 bits (chunks), 6 dirty (18.8%)
+";
+
+#[test]
+fn bitmaps_and_bad_blocks_are_told_in_mdadm_s_words() {
+    let scratch = Scratch::new("md-logs-in-words");
+    let crashed = unpacked(&scratch, "r5-crash-bitmap");
+    let said = examine(&["-X"], &crashed[2..3]);
+    let name = crate::support::text(&crashed[2]);
+    assert_eq!((said.code(), said.stdout), (Some(0), format!("        Filename : {name}\n{BITMAP}")));
+    let members = unpacked(&scratch, "r5-badblocks");
+    let said = examine(&["--badblocks"], &members[1..3]);
+    let [one, two] = [1, 2].map(|index: usize| crate::support::text(&members[index]));
+    let expected = format!(
+        "Bad-blocks list is empty in {one}\nBad-blocks on {two}:\n                2400 for 16 sectors\n                3360 for 8 sectors\n"
+    );
+    assert_eq!((said.code(), &said.stdout), (Some(0), &expected));
+    let mdadm = |member: &PathBuf| Command::new("mdadm").arg("--examine-badblocks").arg(member).output();
+    match (mdadm(&members[1]), mdadm(&members[2])) {
+        (Ok(one), Ok(two)) => assert_eq!([one.stdout, two.stdout].concat(), expected.into_bytes()),
+        _ => println!("mdadm is not here: its words are those of before"),
+    }
+    let without = examine(&["--bitmap"], &unpacked(&scratch, "r5-ppl-clean")[..1]);
+    assert!(without.code() == Some(6) && without.stderr.contains("has no bitmap"), "{without}");
+}

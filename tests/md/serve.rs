@@ -10,6 +10,7 @@ use crate::support::run::{Finished, SOON, run_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status, zoneweave};
 use crate::support::text;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 fn create(scratch: &Scratch, level: &str, members: &[PathBuf]) -> PathBuf {
@@ -539,4 +540,34 @@ fn an_array_to_try_takes_one_command_and_goes_with_another() {
     assert_eq!(ask(&["destroy", text(&dir), "--yes"]).code(), Some(0));
     assert!(!dir.exists() && elsewhere.exists());
     assert_eq!(ask(&["md", "examine", text(&elsewhere)]).code(), Some(6));
+}
+
+#[test]
+fn what_members_were_asked_is_told_by_cause_and_rates_are_as_they_were_set() {
+    let scratch = Scratch::new("md-causes");
+    let dir = create(&scratch, "5", &blanks(&scratch, 4));
+    let (server, bytes) = serve_in_sync(&dir);
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    assert!(read_all(&server, bytes) == content);
+    let before = status(&dir);
+    assert_eq!(before["sync_speed"], serde_json::json!({ "min": 10 << 20, "max": null }));
+    for (options, min, max) in [
+        (&["--rate-min", "3"][..], serde_json::json!(3 << 20), Value::Null),
+        (&["--rate-min", "3", "--rate", "7"][..], serde_json::json!(3 << 20), serde_json::json!(7 << 20)),
+        (&["--rate", "7"][..], Value::Null, serde_json::json!(7 << 20)),
+    ] {
+        let said = ask(&[&["rebuild", text(&dir)], options].concat());
+        assert_eq!(said.code(), Some(0), "{said}");
+        assert_eq!(status(&dir)["sync_speed"], serde_json::json!({ "min": min, "max": max }), "{options:?}");
+    }
+    let (read, written) = (&before["member_io"]["read"], &before["member_io"]["written"]);
+    let count = |of: &Value, cause: &str| of[cause].as_u64().unwrap();
+    assert!(count(read, "data") >= bytes as u64 / 4096, "{read}");
+    assert!(count(read, "sweep") > 0, "the first resync reads: {read}");
+    assert!(count(written, "data") > 0 && count(written, "parity") > 0, "{written}");
+    assert_eq!((count(written, "ppl"), count(written, "journal"), count(read, "decode")), (0, 0, 0));
+    let (counters, of_writes) = (&before["counters"], ["old_data", "old_parity", "reconstruct"]);
+    let for_writes: u64 = of_writes.into_iter().map(|cause| count(read, cause)).sum();
+    assert_eq!(count(counters, "member_blocks_read"), for_writes, "{read}");
+    server.stop();
 }
