@@ -310,7 +310,7 @@ impl World {
         self.has_scrub = false;
         self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
-        self.begin_forced(&assembly)?;
+        self.begin_forced(&assembly);
         let mut volume = InPlaceVolume::new(engine, devices);
         spares.into_iter().for_each(|spare| volume.spares.push(spare));
         if let Some(rate) = self.plan.rate {

@@ -1,9 +1,8 @@
 //! Arrays that are dirty and degraded, whose parities an operator takes for right: blocks of missing members may hold anything where their
-//! row was being written as the power failed, and nowhere else; and those have to be named.
+//! row was being written as the power failed, and only where they are named: all other blocks are judged as ever.
 
 use super::World;
 use crate::inplace::plan::Plan;
-use crate::world::Failure;
 use base::units::BLOCK_BYTES_U64;
 use block::md::assembly::{Assembly, Part};
 use block::md::doubt::{Doubt, doubts};
@@ -20,8 +19,6 @@ pub(super) struct Forcing {
     /// Rows whose parities may not be those of their data: they were being written as the power failed, at some time since all were
     /// right. The engine may have made them right since.
     rows: BTreeSet<u64>,
-    /// Rows that were being written as it failed last.
-    last: BTreeSet<u64>,
     /// Any row may be one: the array was never in sync.
     all: bool,
 }
@@ -57,20 +54,15 @@ impl World {
     /// The engine is gone: what was being written may be torn.
     pub(super) fn note_unsure(&mut self) {
         let unsure: Vec<u64> = (0..self.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)).collect();
-        let done = |lba: u64| self.doubts.done.get(usize::try_from(lba).expect("small")).copied();
-        let is_written = |lba: &u64| done(*lba).is_some_and(|done| self.oracle.begun(*lba) > done);
-        let last: BTreeSet<u64> =
-            unsure.iter().copied().filter(is_written).map(|lba| self.row_of(lba)).collect();
         let rows: Vec<u64> = unsure.into_iter().map(|lba| self.row_of(lba)).collect();
         self.forcing.rows.extend(rows);
-        self.forcing.last = last;
     }
 
-    /// An engine begins: what it may return is noted, and has to be named.
-    pub(super) fn begin_forced(&mut self, assembly: &Assembly<'_>) -> Result<(), Failure> {
+    /// An engine begins: which of the blocks that are named may hold anything is noted.
+    pub(super) fn begin_forced(&mut self, assembly: &Assembly<'_>) {
         self.forcing.is_forced = assembly.is_forced;
         if !assembly.is_forced {
-            return Ok(());
+            return;
         }
         self.tally.forced += 1;
         let named = doubts(assembly, &[]);
@@ -89,12 +81,7 @@ impl World {
             if is_named && (self.forcing.all || self.forcing.rows.contains(&row)) {
                 self.oracle.make_wild(lba);
             }
-            if !is_named && self.forcing.last.contains(&row) {
-                let what = format!("block {lba} may be wrong and is not among {named:?}");
-                return Err(Failure::at(lba, what));
-            }
         }
-        Ok(())
     }
 }
 
