@@ -103,20 +103,20 @@ mod tests {
     fn blocks_of_the_missing_member_alone_are_named() {
         let shape = Shape { level: 5, layout: 2, size: 256, chunk: 16, members: 3 };
         let geometry = Geometry::of(&shape).expect("a shape");
-        let named = |lost: &[(Role, u64)], ranges: &[Range<u64>]| {
+        let named = |lost: &[(Role, u64)], ranges: &[[u64; 2]]| {
             let mut found = Found { stripe_bytes: stripe_bytes(&geometry), doubts: Vec::new() };
-            ranges.iter().for_each(|range| found.look_at(&geometry, lost, range.clone()));
+            ranges.iter().for_each(|[start, end]| found.look_at(&geometry, lost, *start..*end));
             found.doubts.into_iter().map(|doubt| (doubt.bytes, doubt.blocks)).collect::<Vec<_>>()
         };
         // Left-symmetric, stripes of two chunks of two blocks: role 2 has the parity of the first, chunk 2 of the second, chunk 5 of the third.
-        assert_eq!(named(&[(Role(2), 0)], &[0..16]), []);
-        assert_eq!(named(&[(Role(2), 0)], &[16..32]), [(2 * 8192..3 * 8192, 2)]);
-        assert_eq!(named(&[(Role(2), 0)], &[0..48]), [(2 * 8192..6 * 8192, 4)]);
-        assert_eq!(named(&[(Role(2), 0)], &[24..32]), [(2 * 8192 + 4096..3 * 8192, 1)]);
-        assert_eq!(named(&[(Role(2), 32)], &[0..48]), [(5 * 8192..6 * 8192, 2)]);
-        let all = named(&[(Role(2), 0)], &[0..256]);
+        assert_eq!(named(&[(Role(2), 0)], &[[0, 16]]), []);
+        assert_eq!(named(&[(Role(2), 0)], &[[16, 32]]), [(2 * 8192..3 * 8192, 2)]);
+        assert_eq!(named(&[(Role(2), 0)], &[[0, 48]]), [(2 * 8192..6 * 8192, 4)]);
+        assert_eq!(named(&[(Role(2), 0)], &[[24, 32]]), [(2 * 8192 + 4096..3 * 8192, 1)]);
+        assert_eq!(named(&[(Role(2), 32)], &[[0, 48]]), [(5 * 8192..6 * 8192, 2)]);
+        let all = named(&[(Role(2), 0)], &[[0, 256]]);
         assert!(all.len() == 1 && all[0].1 == 2 * (16 - 6), "{all:?}");
-        let two = named(&[(Role(2), 0)], &[16..32, 160..176]);
+        let two = named(&[(Role(2), 0)], &[[16, 32], [160, 176]]);
         assert!(two.len() == 2 && two.iter().all(|(_, blocks)| *blocks == 2), "{two:?}");
     }
 }
