@@ -56,6 +56,22 @@ fn a_dirty_and_degraded_array_is_served_with_its_doubts() {
     }
 }
 
+/// A partial parity log is applied first; what it leaves in doubt reads as parities say, and as `md read --force` copies it.
+#[test]
+fn a_log_is_applied_before_parities_are_believed() {
+    let scratch = Scratch::new("md-force-log");
+    let (members, dir) = (unpacked(&scratch, "r5-ppl-crash"), scratch.join("a"));
+    let forced = assemble(&dir, &["--run", "--force"], &members[1..]);
+    assert!(forced.code() == Some(3) && forced.stderr.contains("blocks ("), "{forced}");
+    let copy = scratch.join("copy");
+    ask(&["md", "read", "--force", "--output", text(&copy), text(&dir)]);
+    let server = Server::serve_with(&dir, &["--degraded", "--force"]);
+    let content = std::fs::read(&copy).unwrap();
+    assert!(read_all(&server, content.len()) == content, "as the members and their logs say");
+    assert!(!status(&dir)["in_doubt"].as_array().unwrap().is_empty(), "{}", status(&dir));
+    server.stop();
+}
+
 #[test]
 fn members_are_chosen_by_the_name_or_the_uuid_of_their_array() {
     let scratch = Scratch::new("md-choose");
