@@ -2,12 +2,14 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use array::inplace::InPlace;
-use array::inplace::start::{Tuning, start};
+use array::inplace::journal::sectors_min;
+use array::inplace::start::{Tuning, start_recovered};
 use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
+use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan, plan_journal};
 use block::md::geometry::Geometry;
 use block::md::join::join;
 use block::md::member::Member;
+use block::md::recovered::recover;
 use block::md::superblock::{Identity, Shape, Superblock, Version};
 use block::md::{Media, ReadFailed, SECTOR_BYTES, Uuid};
 
@@ -29,7 +31,24 @@ pub struct NewArray {
     pub bitmap: Option<Option<u32>>,
     /// Parities count as right; else a resync begins.
     pub is_clean: bool,
+    /// Written before the members are.
+    pub ahead: Ahead,
 }
+
+/// What is written before the members of an array are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ahead {
+    /// Nothing, or bits of a bitmap.
+    #[default]
+    Nothing,
+    /// Partial parities, in logs as large as there is room before the data.
+    Ppl,
+    /// Everything, to a journal on a device behind the members, of so many sectors.
+    Journal(u64),
+}
+
+/// Sectors of a partial parity log: what the superblock leaves of the first MiB.
+const LOG_SECTORS: u16 = 1920;
 
 /// A member's first sectors; zeros behind them.
 struct Beginning {
@@ -57,13 +76,25 @@ impl NewArray {
     /// # Errors
     /// When there can be no such array.
     pub fn engine(&self, tuning: Tuning) -> Result<InPlace> {
-        let plans = self.plans()?;
-        let media: Vec<Beginning> = plans.iter().map(|plan| self.beginning(plan)).collect::<Result<_>>()?;
+        let mut plans = self.plans()?;
+        let mut media: Vec<Beginning> =
+            plans.iter().map(|plan| self.beginning(plan, self.sectors)).collect::<Result<_>>()?;
+        if let Ahead::Journal(sectors) = self.ahead {
+            let member = &plans.first().context("a member")?.superblock;
+            let blank = Blank { sectors, uuid: Uuid([0xaa; 16]) };
+            let journal = plan_journal(Version::V1_2, member, &blank, sectors_min(u64::from(self.members)))?;
+            media.push(self.beginning(&journal, sectors)?);
+            plans.push(journal);
+        }
         let read = |media| Member::read("member", media).map_err(|error| anyhow!("{error}"));
         let members: Vec<Member> = media.iter().map(read).collect::<Result<_>>()?;
         let arrays = judge(&members);
         let assembly = arrays.first().context("members of one array")?;
-        Ok(start(assembly, |_| false, tuning)?)
+        let place = |member: &Member| members.iter().position(|other| std::ptr::eq(other, member));
+        let of_devices = assembly.devices.iter().filter_map(|(member, _)| media.get(place(member)?));
+        let recovered =
+            recover(assembly, &of_devices.collect::<Vec<_>>()).map_err(|error| anyhow!("{error}"))?;
+        Ok(start_recovered(assembly, recovered, |_| false, tuning)?)
     }
 
     /// Where blocks lie.
@@ -101,8 +132,8 @@ impl NewArray {
             shape: self.shape(0),
             data_offset: Some(DATA_OFFSET),
             bitmap: bitmap.map_or(BitmapWish::None, BitmapWish::Internal),
-            ppl: None,
-            journal: false,
+            ppl: (self.ahead == Ahead::Ppl).then_some(LOG_SECTORS),
+            journal: matches!(self.ahead, Ahead::Journal(_)),
             clean: is_clean,
         };
         let blank = |role: u32| {
@@ -113,8 +144,9 @@ impl NewArray {
         Ok(plan(&wish, &blanks)?.into_iter().flatten().collect())
     }
 
-    fn beginning(&self, member: &MemberPlan) -> Result<Beginning> {
-        let mut bytes = vec![0; usize::try_from(DATA_OFFSET)? * SECTOR_BYTES];
+    fn beginning(&self, member: &MemberPlan, sectors: u64) -> Result<Beginning> {
+        // The first block of a journal is where its data begin.
+        let mut bytes = vec![0; (usize::try_from(DATA_OFFSET)? + 8) * SECTOR_BYTES];
         let mut put = |sector: u64, content: &[u8]| -> Result<()> {
             let start = usize::try_from(sector)? * SECTOR_BYTES;
             let into = bytes.get_mut(start..start + content.len());
@@ -125,6 +157,6 @@ impl NewArray {
             put(*sector, content)?;
         }
         put(member.superblock.device.super_offset, &member.record())?;
-        Ok(Beginning { bytes, sectors: self.sectors })
+        Ok(Beginning { bytes, sectors })
     }
 }

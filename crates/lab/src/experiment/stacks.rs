@@ -25,7 +25,7 @@ use super::wear::Meter;
 use crate::dmzap::device::{SharedCounters, ZapDevice};
 use crate::dmzap::over_raizn::ZapOverRaizn;
 use crate::dmzap::{self, DmZap, VictimPolicy};
-use crate::md_array::{DATA_OFFSET, NewArray};
+use crate::md_array::{Ahead, DATA_OFFSET, NewArray};
 use anyhow::{Context, Result, bail};
 use array::inplace::start::Tuning;
 use array::inplace::volume::InPlaceVolume;
@@ -170,6 +170,7 @@ fn in_place(plan: &Plan) -> Result<(NewArray, u64)> {
         sectors: blocks * FRAME_SECTORS,
         bitmap: None,
         is_clean: true,
+        ahead: Ahead::Nothing,
     };
     Ok((array, blocks))
 }

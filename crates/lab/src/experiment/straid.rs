@@ -27,7 +27,7 @@ use super::draft::Cell;
 use super::measurement::{DRIVE_READS, DRIVE_WRITES, READ_THROUGHPUT, Value, WRITE_THROUGHPUT, values_of};
 use super::scheme::{InPlace, Scheme};
 use super::setting::Setting;
-use crate::md_array::NewArray;
+use crate::md_array::{Ahead, NewArray};
 use crate::md_speed::Setup;
 use crate::md_speed::rig::{Load, Places, Rig};
 use crate::precise::precise_u64;
@@ -131,6 +131,7 @@ fn array(setting: &Setting) -> Result<NewArray> {
         sectors: SECTORS,
         bitmap: (setting.workload == Some(BITMAP_WRITE)).then_some(Some(64 << 20)),
         is_clean: true,
+        ahead: Ahead::Nothing,
     })
 }
 

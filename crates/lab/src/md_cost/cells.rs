@@ -29,6 +29,19 @@ pub enum Manner {
     RandomRead,
 }
 
+/// What an array writes before its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Log {
+    /// Nothing, or bits.
+    #[default]
+    None,
+    /// Partial parities.
+    Ppl,
+    /// A journal on a device of its own.
+    Journal,
+}
+
 /// Array, requests, and what they cost md.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +57,9 @@ pub struct Cell {
     /// The array has a bitmap.
     #[serde(default)]
     pub bitmap: bool,
+    /// Written before the members are.
+    #[serde(default)]
+    pub ahead: Log,
     /// Manner of requests.
     pub op: Manner,
     /// Bytes of a request.
@@ -123,7 +139,7 @@ mod tests {
     #[test]
     fn every_cell_is_an_array_with_requests_of_whole_blocks() {
         let cells = Cells::load().unwrap();
-        assert_eq!(cells.all.len(), 57);
+        assert_eq!(cells.all.len(), 63);
         for cell in &cells.all {
             assert!(cell.bytes % BLOCK_BYTES_U64 == 0 && cell.depth > 0, "{}", cell.name);
             assert!(cell.bar.is_none_or(|bar| cell.aim.is_some_and(|aim| aim < bar)), "{}", cell.name);

@@ -3,7 +3,7 @@
 use super::bare::{self, Part, Steps};
 use super::rig::{Load, Places, Rig, device};
 use super::{Figure, Report, Setup};
-use crate::md_array::{DATA_OFFSET, NewArray};
+use crate::md_array::{Ahead, DATA_OFFSET, NewArray};
 use crate::precise::precise_u64;
 use crate::workload::{Measured, whole_ns};
 use anyhow::{Context, Result};
@@ -126,7 +126,15 @@ impl Row {
 }
 
 fn array(level: i32, members: u32) -> NewArray {
-    NewArray { level, members, chunk_sectors: 128, sectors: SECTORS, bitmap: None, is_clean: true }
+    NewArray {
+        level,
+        members,
+        chunk_sectors: 128,
+        sectors: SECTORS,
+        bitmap: None,
+        is_clean: true,
+        ahead: Ahead::Nothing,
+    }
 }
 
 fn writes(blocks: u64, clients: u32) -> Load {
