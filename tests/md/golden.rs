@@ -261,8 +261,7 @@ fn zeroed_superblocks_are_gone() {
 }
 
 /// As mdadm 4.2 prints them; it takes a file for a bitmap, so that it got the bitmap of this member as one.
-const BITMAP: &str = "\
-           Magic : 6d746962
+const BITMAP: &str = "           Magic : 6d746962
          Version : 4
             UUID : 7a776d64:00000000:00000000:da38c4fc
           Events : 18
