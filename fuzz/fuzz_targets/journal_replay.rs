@@ -5,20 +5,20 @@
 #![no_main]
 
 use base::units::BLOCK_BYTES;
+use block::md::Uuid;
 use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan, plan_journal};
+use block::md::create::{Blank, MemberPlan, plan_journal};
 use block::md::journal::{self, BLOCK_SECTORS, MetaBlock, Payload, checksum};
 use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::recovered::recover;
-use block::md::superblock::{Identity, Shape, Version};
-use block::md::{SECTOR_BYTES, Uuid};
+use block::md::superblock::{Shape, Version};
+use fuzz::md_array::{ARRAY, bytes, planned};
 use fuzz::seed;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const ARRAY: Uuid = Uuid([7; 16]);
 const MEMBERS: u32 = 5;
 const DATA_OFFSET: u64 = 64;
 const MEMBER_SECTORS: u64 = 32;
@@ -28,20 +28,7 @@ const SHAPE: Shape = Shape { level: 6, layout: 2, size: MEMBER_SECTORS, chunk: 1
 /// Members, and a journal behind them that says nothing.
 static DEVICES_AT_FIRST: LazyLock<Vec<(MemberPlan, Vec<u8>)>> = LazyLock::new(|| {
     let sectors = DATA_OFFSET + MEMBER_SECTORS + 64;
-    let wish = Wish {
-        version: Version::V1_2,
-        array: Identity { uuid: ARRAY, name: [0; 32], created: 1_700_000_000 },
-        shape: SHAPE,
-        data_offset: Some(DATA_OFFSET),
-        bitmap: BitmapWish::None,
-        ppl: None,
-        journal: true,
-        clean: true,
-    };
-    let blanks: Vec<Option<Blank>> =
-        (1..=5).map(|number| Some(Blank { sectors, uuid: Uuid([number; 16]) })).collect();
-    let mut planned: Vec<MemberPlan> =
-        plan(&wish, &blanks).expect("an array that can be").into_iter().flatten().collect();
+    let mut planned = planned(SHAPE, sectors, DATA_OFFSET, None);
     let device = Blank { sectors: DATA_OFFSET + RING_SECTORS, uuid: Uuid([9; 16]) };
     let journal = plan_journal(Version::V1_2, &planned[0].superblock, &device, BLOCK_SECTORS);
     planned.push(journal.expect("a journal that can be"));
@@ -57,10 +44,6 @@ static DEVICES_AT_FIRST: LazyLock<Vec<(MemberPlan, Vec<u8>)>> = LazyLock::new(||
     };
     (0..).zip(planned).map(device).collect()
 });
-
-fn bytes(sectors: u64) -> usize {
-    usize::try_from(sectors).expect("few") * SECTOR_BYTES
-}
 
 /// Blocks that bytes make, one after the other: payloads with checksums of what follows them, or nearly.
 fn built(rest: &[u8], tail: u64, ring: u64) -> Vec<(u64, Vec<u8>)> {

@@ -6,19 +6,18 @@
 
 use base::checksum::crc32c;
 use base::units::BLOCK_BYTES;
+use block::md::SECTOR_BYTES;
 use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, Wish, plan};
 use block::md::member::Member;
 use block::md::ppl::{self, Entry, HEADER_BYTES, HEADER_SECTORS, Header, Origin, entry::ENTRY_BYTES};
 use block::md::reader::Reader;
 use block::md::recovered::recover;
-use block::md::superblock::{Identity, SUPERBLOCK_BYTES, Shape, Version, feature};
-use block::md::{SECTOR_BYTES, Uuid};
+use block::md::superblock::{SUPERBLOCK_BYTES, Shape, feature};
+use fuzz::md_array::{ARRAY, bytes, planned};
 use fuzz::seed;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-const ARRAY: Uuid = Uuid([7; 16]);
 const MEMBERS: u32 = 4;
 const DATA_OFFSET: u64 = 240;
 const MEMBER_SECTORS: u64 = 64;
@@ -28,21 +27,9 @@ const SHAPE: Shape = Shape { level: 5, layout: 2, size: MEMBER_SECTORS, chunk: 1
 /// Members of a dirty array, and the place of their logs.
 static MEMBERS_AT_FIRST: LazyLock<(Vec<Vec<u8>>, u64)> = LazyLock::new(|| {
     let sectors = DATA_OFFSET + MEMBER_SECTORS + 64;
-    let wish = Wish {
-        version: Version::V1_2,
-        array: Identity { uuid: ARRAY, name: [0; 32], created: 1_700_000_000 },
-        shape: SHAPE,
-        data_offset: Some(DATA_OFFSET),
-        bitmap: BitmapWish::None,
-        ppl: Some(LOG_SECTORS),
-        journal: false,
-        clean: true,
-    };
-    let blanks: Vec<Option<Blank>> =
-        (1..=4).map(|number| Some(Blank { sectors, uuid: Uuid([number; 16]) })).collect();
-    let planned = plan(&wish, &blanks).expect("an array that can be");
+    let planned = planned(SHAPE, sectors, DATA_OFFSET, Some(LOG_SECTORS));
     let mut log = 0;
-    let members = planned.into_iter().flatten().map(|mut member| {
+    let members = planned.into_iter().map(|mut member| {
         let mut content: Vec<u8> = (0_u32..)
             .map(|byte| (byte.wrapping_mul(byte) >> 7).to_le_bytes()[0])
             .take(bytes(sectors))
@@ -60,10 +47,6 @@ static MEMBERS_AT_FIRST: LazyLock<(Vec<Vec<u8>>, u64)> = LazyLock::new(|| {
     });
     (members.collect(), log)
 });
-
-fn bytes(sectors: u64) -> usize {
-    usize::try_from(sectors).expect("few") * SECTOR_BYTES
-}
 
 /// The header that bytes make: entries one after the other, with checksums of what follows them, or nearly.
 fn built(rest: &[u8]) -> Vec<u8> {

@@ -3,6 +3,8 @@
 //! A mutated record nearly always fails its checksum. Targets therefore look at every record twice: as it
 //! came, and with the checksum put right, which is what tests everything behind it.
 
+pub mod md_array;
+
 use base::bytes::put;
 use base::checksum::crc32c;
 use base::fields::Field;
