@@ -12,6 +12,7 @@ use block::md::member::Member;
 use block::md::recovered::recover;
 use block::md::superblock::{Identity, Shape, Superblock, Version};
 use block::md::{Media, ReadFailed, SECTOR_BYTES, Uuid};
+use serde::Deserialize;
 
 /// First sector of the data: superblock, bitmap and lists have a MiB.
 pub const DATA_OFFSET: u64 = 2048;
@@ -36,15 +37,16 @@ pub struct NewArray {
 }
 
 /// What is written before the members of an array are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ahead {
     /// Nothing, or bits of a bitmap.
     #[default]
     Nothing,
     /// Partial parities, in logs as large as there is room before the data.
     Ppl,
-    /// Everything, to a journal on a device behind the members, of so many sectors.
-    Journal(u64),
+    /// Everything, to a journal on a device behind the members, as large as they are.
+    Journal,
 }
 
 /// Sectors of a partial parity log: what the superblock leaves of the first MiB.
@@ -78,12 +80,12 @@ impl NewArray {
     pub fn engine(&self, tuning: Tuning) -> Result<InPlace> {
         let mut plans = self.plans()?;
         let mut media: Vec<Beginning> =
-            plans.iter().map(|plan| self.beginning(plan, self.sectors)).collect::<Result<_>>()?;
-        if let Ahead::Journal(sectors) = self.ahead {
+            plans.iter().map(|plan| self.beginning(plan)).collect::<Result<_>>()?;
+        if self.ahead == Ahead::Journal {
             let member = &plans.first().context("a member")?.superblock;
-            let blank = Blank { sectors, uuid: Uuid([0xaa; 16]) };
+            let blank = Blank { sectors: self.sectors, uuid: Uuid([0xaa; 16]) };
             let journal = plan_journal(Version::V1_2, member, &blank, sectors_min(u64::from(self.members)))?;
-            media.push(self.beginning(&journal, sectors)?);
+            media.push(self.beginning(&journal)?);
             plans.push(journal);
         }
         let read = |media| Member::read("member", media).map_err(|error| anyhow!("{error}"));
@@ -133,7 +135,7 @@ impl NewArray {
             data_offset: Some(DATA_OFFSET),
             bitmap: bitmap.map_or(BitmapWish::None, BitmapWish::Internal),
             ppl: (self.ahead == Ahead::Ppl).then_some(LOG_SECTORS),
-            journal: matches!(self.ahead, Ahead::Journal(_)),
+            journal: self.ahead == Ahead::Journal,
             clean: is_clean,
         };
         let blank = |role: u32| {
@@ -144,7 +146,7 @@ impl NewArray {
         Ok(plan(&wish, &blanks)?.into_iter().flatten().collect())
     }
 
-    fn beginning(&self, member: &MemberPlan, sectors: u64) -> Result<Beginning> {
+    fn beginning(&self, member: &MemberPlan) -> Result<Beginning> {
         // The first block of a journal is where its data begin.
         let mut bytes = vec![0; (usize::try_from(DATA_OFFSET)? + 8) * SECTOR_BYTES];
         let mut put = |sector: u64, content: &[u8]| -> Result<()> {
@@ -157,6 +159,6 @@ impl NewArray {
             put(*sector, content)?;
         }
         put(member.superblock.device.super_offset, &member.record())?;
-        Ok(Beginning { bytes, sectors })
+        Ok(Beginning { bytes, sectors: self.sectors })
     }
 }

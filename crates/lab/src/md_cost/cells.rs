@@ -1,5 +1,6 @@
 //! Cells of md's cost table, as data: `crates/lab/data/md-cost.toml`.
 
+use crate::md_array::Ahead;
 use anyhow::{Context, Result, bail};
 use base::units::BLOCK_BYTES_U64;
 use serde::Deserialize;
@@ -29,19 +30,6 @@ pub enum Manner {
     RandomRead,
 }
 
-/// What an array writes before its members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Log {
-    /// Nothing, or bits.
-    #[default]
-    None,
-    /// Partial parities.
-    Ppl,
-    /// A journal on a device of its own.
-    Journal,
-}
-
 /// Array, requests, and what they cost md.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,7 +47,7 @@ pub struct Cell {
     pub bitmap: bool,
     /// Written before the members are.
     #[serde(default)]
-    pub ahead: Log,
+    pub ahead: Ahead,
     /// Manner of requests.
     pub op: Manner,
     /// Bytes of a request.

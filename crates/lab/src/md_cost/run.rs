@@ -1,6 +1,6 @@
 //! Run of a cell: an array, a client in a closed loop, and what is counted.
 
-use super::cells::{Cell, Log, Manner};
+use super::cells::{Cell, Manner};
 use super::member::{Counts, QuietMember};
 use crate::allocations;
 use crate::instructions::Instructions;
@@ -99,16 +99,12 @@ impl<'a> Client<'a> {
             sectors: MEMBER_SECTORS,
             bitmap: cell.bitmap.then_some(None),
             is_clean: true,
-            ahead: match cell.ahead {
-                Log::None => Ahead::Nothing,
-                Log::Ppl => Ahead::Ppl,
-                Log::Journal => Ahead::Journal(MEMBER_SECTORS),
-            },
+            ahead: cell.ahead,
         };
         let mut engine = array.engine(Tuning::default()).with_context(|| cell.name.clone())?;
         (1..=cell.lost).for_each(|role| engine.fail_member(Role(role)));
         let device = |seed| Box::new(QuietMember::new(MEMBER_SECTORS, Arc::clone(counts), seed));
-        let count = u64::from(cell.members) + u64::from(cell.ahead == Log::Journal);
+        let count = u64::from(cell.members) + u64::from(cell.ahead == Ahead::Journal);
         let devices = (0..count).map(|seed| Some(device(seed) as Box<dyn BlockDevice>));
         let places = SPAN_BLOCKS.min(engine.blocks()) / cell.blocks();
         Ok(Client {
