@@ -3,11 +3,11 @@
 use super::{Act, Plan, Policy, Run, plan, write};
 
 /// RAID-5 of four members with logs of so many sectors, and chunks of two rows: 48 blocks, six to a stripe.
-fn logged(sectors: u16) -> Plan {
+pub(super) fn logged(sectors: u16) -> Plan {
     Plan { policy: Policy::Ppl(sectors), data_offset: 64 + u64::from(sectors), ..plan() }
 }
 
-fn events(events: u64) -> Act {
+pub(super) fn events(events: u64) -> Act {
     Act::Wait { nanos: 20_000_000, events }
 }
 

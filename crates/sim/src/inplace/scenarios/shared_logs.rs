@@ -1,23 +1,14 @@
 //! Partial parity logs that are lent to shards, and what shards hand over when a member does not take a write.
 
+use super::logs::{self, events};
 use super::{plan, write};
 use crate::inplace::{Act, Plan, Policy, Run};
 use array::inplace::window::Manner;
 use block::md::policy::Wish;
 
-/// RAID-5 of four members with two shards and logs of so many sectors: 48 blocks, six to a stripe.
+/// Array with logs of so many sectors, and two shards.
 fn logged(sectors: u16) -> Plan {
-    Plan {
-        policy: Policy::Ppl(sectors),
-        data_offset: 64 + u64::from(sectors),
-        shards: 2,
-        latency: 100_000,
-        ..plan()
-    }
-}
-
-fn events(events: u64) -> Act {
-    Act::Wait { nanos: 20_000_000, events }
+    Plan { shards: 2, latency: 100_000, ..logs::logged(sectors) }
 }
 
 /// The first write begins the logs, and those that come with it end before they are lent.
