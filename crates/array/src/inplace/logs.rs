@@ -213,12 +213,6 @@ impl Logs {
         self.flush.is_none() && self.in_flight == 0 && self.logs.iter().flatten().all(rests)
     }
 
-    /// Members whose logs these are.
-    #[must_use]
-    pub fn owned(&self) -> PieceSet {
-        (0..self.logs.len()).filter(|role| self.logs[*role].is_some()).collect()
-    }
-
     /// True when all of them may be lent: they rest, and no header says that something is in doubt.
     #[must_use]
     pub fn may_be_lent(&self) -> bool {
@@ -362,11 +356,11 @@ impl InPlace {
         let is_wanted = self.wants_first_headers();
         let has_cache = !self.members.volatile().is_empty();
         let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
-        let owned = self.ahead.logs.as_ref().expect("asked above").owned();
-        let recorded = self.members.recorded().members;
-        assert!(self.is_shard() || recorded.without(owned).is_empty(), "members without logs");
-        for role in recorded.and(owned).iter() {
-            let log = self.ahead.logs.as_mut().expect("asked above").log_mut(role);
+        let is_shard = self.is_shard();
+        for role in self.members.recorded().iter() {
+            let log = self.ahead.logs.as_mut().expect("asked above").logs[role].as_mut();
+            assert!(log.is_some() || is_shard, "member {role} has no log");
+            let Some(log) = log else { continue };
             let has_work = !log.gathered.is_empty() || (log.says_doubt && wants_no_doubt);
             match log.state {
                 State::Old if is_wanted => {}

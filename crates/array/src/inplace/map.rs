@@ -68,6 +68,16 @@ impl Order {
         usize::from(self.pieces[usize::from(chunk)])
     }
 
+    /// Of these pieces of data, those of the first chunks that follow one another: what one entry of a partial parity log names.
+    #[must_use]
+    pub fn first_run(&self, pieces: PieceSet) -> PieceSet {
+        let in_order = self.pieces.iter().map(|piece| usize::from(*piece));
+        in_order
+            .skip_while(|piece| !pieces.contains(*piece))
+            .take_while(|piece| pieces.contains(*piece))
+            .collect()
+    }
+
     /// Order of a stripe.
     ///
     /// # Panics

@@ -326,10 +326,7 @@ impl Slot {
             let mut written = round.rows.get(place).map_or(PieceSet::EMPTY, |row| row.written);
             let own = cells.iter().filter(|cell| cell.row == place);
             own.for_each(|cell| written.insert(cell.piece));
-            let is_written = |chunk: &u16| written.contains(order.piece(*chunk));
-            let chunks = u16::try_from(order.code.data_count()).expect("at most 31");
-            let first = (0..chunks).find(is_written).unwrap_or(0);
-            (first..chunks).take_while(is_written).count() == written.count()
+            order.first_run(written) == written
         })
     }
 

@@ -485,14 +485,10 @@ impl InPlace {
         let order = self.map.order(strip);
         let mut jobs = Vec::new();
         while !cells.is_empty() {
-            let all: Vec<(u16, usize)> = cells.iter().map(|cell| (cell.row, cell.piece)).collect();
-            let is_first = |cell: &Cell| {
-                let has = |chunk: u16| all.contains(&(cell.row, order.piece(chunk)));
-                let chunks = u16::try_from(order.code.data_count()).expect("at most 31");
-                let first = (0..chunks).find(|chunk| has(*chunk)).expect("a cell of the row");
-                (first..chunks).take_while(|chunk| has(*chunk)).any(|chunk| order.piece(chunk) == cell.piece)
-            };
-            jobs.push(cells.extract_if(.., |cell| is_first(cell)).collect());
+            let mut rows: BTreeMap<u16, PieceSet> = BTreeMap::new();
+            cells.iter().for_each(|cell| rows.entry(cell.row).or_insert(PieceSet::EMPTY).insert(cell.piece));
+            rows.values_mut().for_each(|pieces| *pieces = order.first_run(*pieces));
+            jobs.push(cells.extract_if(.., |cell| rows[&cell.row].contains(cell.piece)).collect());
         }
         jobs
     }

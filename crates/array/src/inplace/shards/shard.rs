@@ -8,7 +8,7 @@
 use super::super::completions::PieceCommand;
 use super::super::map::Strip;
 use super::super::row_set::RowSet;
-use super::super::table::{Cell, Job, Kind, Phase, Round, Slot, Wanted, Work};
+use super::super::table::{Cell, Job, Kind, Logged, Phase, Round, Slot, Wanted, Work};
 use super::super::{Effects, InPlace};
 use super::Place;
 use super::leases::Leases;
@@ -366,7 +366,8 @@ impl InPlace {
         let Slot { strip, round, .. } = self.table.slot(number);
         let is_away = self.is_away(*strip);
         match round {
-            Some(round) if round.pending > 0 || self.is_batch_on_its_way(number) => return true,
+            Some(round) if round.pending > 0 => return true,
+            Some(round) if round.logged == Logged::Waits && self.is_batch_on_its_way(number) => return true,
             Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
                 self.hand_round(now, number, fx);
             }

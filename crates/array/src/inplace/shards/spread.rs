@@ -40,12 +40,12 @@ impl Spread {
         Spread::with_units(stripe_blocks, UNIT_BLOCKS_MIN.div_ceil(stripe_blocks), shards)
     }
 
-    /// The same with units of so many stripes: for volumes that are smaller than a unit, in simulation.
+    /// Units of so many stripes go to shards by turns.
     ///
     /// # Panics
     /// When there are none of something.
     #[must_use]
-    pub fn with_units(stripe_blocks: u64, unit_stripes: u64, shards: usize) -> Spread {
+    pub(super) fn with_units(stripe_blocks: u64, unit_stripes: u64, shards: usize) -> Spread {
         let unit_blocks = stripe_blocks * unit_stripes;
         assert!(unit_blocks > 0 && shards > 0, "{shards} shards of units of {unit_blocks} blocks");
         Spread { unit_blocks, shards, by_parity: None }
@@ -58,6 +58,18 @@ impl Spread {
     #[must_use]
     pub fn by_parity(geometry: Geometry, stripe_blocks: u64, shards: usize) -> Spread {
         Spread { by_parity: Some(geometry), ..Spread::with_units(stripe_blocks, 1, shards) }
+    }
+
+    /// The same with units of so many stripes, where they go by turns: for volumes that are smaller than a unit, in simulation.
+    ///
+    /// # Panics
+    /// When there are none.
+    #[must_use]
+    pub fn in_units_of(self, stripe_blocks: u64, unit_stripes: u64) -> Spread {
+        match self.by_parity {
+            Some(_) => self,
+            None => Spread::with_units(stripe_blocks, unit_stripes, self.shards),
+        }
     }
 
     /// Members of so many whose parities are a shard's, where stripes go by their parities.

@@ -5,7 +5,6 @@ use super::DiskHandle;
 use crate::line::Line;
 use array::inplace::shards::messages::{ToControl, ToShard};
 use array::inplace::shards::router::{Router, To};
-use array::inplace::shards::spread::Spread;
 use array::inplace::start::Tuning;
 use array::inplace::volume::{InPlaceVolume, Ways};
 use array::request::{Outcome, Reply, Request, RequestOp, Volume};
@@ -66,10 +65,9 @@ impl Cores {
             to_control: Line::default(),
         };
         self.shards = volumes.into_iter().map(shard).collect();
-        let spread = self.control.engine.spread(count);
-        let is_by_turns = spread == Spread::new(self.control.engine.stripe_blocks(), count);
-        let small = || Spread::with_units(self.control.engine.stripe_blocks(), unit_stripes, count);
-        self.router = Some(Router::new(if is_by_turns { small() } else { spread }));
+        let engine = &self.control.engine;
+        self.router =
+            Some(Router::new(engine.spread(count).in_units_of(engine.stripe_blocks(), unit_stripes)));
     }
 
     /// Time of an arrival: mostly soon, sometimes late.
