@@ -4,6 +4,7 @@ use super::super::draft::Cell;
 use super::super::measurement::{DRIVE_READS, DRIVE_WRITES, Metric, Value};
 use super::super::setting::Setting;
 use super::{BITMAP_WRITE, DEGRADED_READ, DEGRADED_WRITE, RANDOM_READ, RANDOM_WRITE, STREAM_WRITE, cell_of};
+use crate::md_array::Ahead;
 use crate::md_cost::cells::{Cell as MdCell, Cells, Manner};
 use crate::md_cost::profile::{Part, Profile, profile};
 use crate::md_cost::{Measured, measure};
@@ -47,11 +48,16 @@ fn setting(cell: &MdCell) -> Setting {
     }
 }
 
-/// The cell of the table that a setting was made of.
+/// The cell of the table that a setting was made of. Experiments take none that writes ahead.
 pub fn md_cell(of: &Cell) -> MdCell {
     let table = Cells::load().expect("the built-in table is tested");
-    let found = table.all.into_iter().find(|cell| setting(cell) == of.setting);
+    let found = table.all.into_iter().find(|cell| writes_in_place(cell) && setting(cell) == of.setting);
     found.expect("a setting of the table")
+}
+
+/// No log and no journal is written before the members.
+fn writes_in_place(cell: &MdCell) -> bool {
+    cell.ahead == Ahead::Nothing
 }
 
 /// Instructions by part, in words of this module; blocks of members beside them.
@@ -90,7 +96,7 @@ mod tests {
     #[test]
     fn settings_tell_cells_apart_but_for_how_many_are_lost() {
         let table = Cells::load().unwrap();
-        let of_one = table.all.iter().filter(|cell| cell.lost == 0);
+        let of_one = table.all.iter().filter(|cell| writes_in_place(cell) && cell.lost == 0);
         let names: BTreeSet<String> =
             of_one.clone().map(|cell| md_cell(&cell_of(setting(cell))).name).collect();
         assert_eq!(names.len(), of_one.count());

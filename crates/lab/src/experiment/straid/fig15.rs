@@ -6,6 +6,7 @@ use super::super::measurement::{DRIVE_READS, DRIVE_WRITES, Metric};
 use super::super::scheme::InPlace;
 use super::{CLIENTS, RANDOM_WRITE, STREAM_WRITE, measure, of, of_all};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::md_array::Ahead;
 use crate::md_cost::cells::{Cell as MdCell, Cells, Manner};
 use crate::precise::precise_u64;
 
@@ -39,9 +40,10 @@ fn cells() -> Vec<Cell> {
 fn md_blocks(table: &Cells, workload: &str, size: u32, clients: u32) -> Option<[f64; 2]> {
     let manner = if workload == STREAM_WRITE { Manner::SequentialWrite } else { Manner::RandomWrite };
     let is_such = |cell: &&MdCell| {
-        let array = (cell.level, cell.members, cell.lost, cell.bitmap);
+        let array = (cell.level, cell.members, cell.lost, cell.bitmap, cell.ahead);
         let load = (cell.op, cell.bytes, cell.depth);
-        array == (5, 6, 0, false) && load == (manner, u64::from(size) * 1024, u64::from(clients))
+        array == (5, 6, 0, false, Ahead::Nothing)
+            && load == (manner, u64::from(size) * 1024, u64::from(clients))
     };
     let found = table.all.iter().find(is_such)?;
     Some([found.md_read, found.md_written].map(|blocks| blocks / precise_u64(found.blocks())))
