@@ -322,7 +322,7 @@ pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered, may_be_ca
         (Target { member, sector: row.0, is_journal: false }, content)
     };
     stages.push(pieces.map(of_member).collect());
-    Replay::new(stages, may_be_cached)
+    Replay::new(journal.map(Journal::role), stages, may_be_cached)
 }
 
 impl InPlace {

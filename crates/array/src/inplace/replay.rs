@@ -3,8 +3,9 @@
 //! What is written follows from the log and from what lies on the members, which nobody changes meanwhile: a start that is cut off in
 //! the middle of it leaves the log as it was, and the next one computes the same. It goes in stages, each durable before the next.
 //!
-//! Members are flushed even where nothing differs: a server that died without a power failure leaves what it wrote in their caches,
-//! and the log that has it is about to be given up.
+//! The device of the log is flushed first: what a server that died without a power failure wrote there may lie in its cache, and
+//! the next start could not make rows whole that were written from it in part. Members are flushed even where nothing differs: they
+//! have such caches too, and the log that has what lies there is about to be given up.
 
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -33,6 +34,8 @@ type Stage = VecDeque<(Target, Box<Block>)>;
 /// State of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// What the log's device has is made durable.
+    Opening,
     Writing,
     Flushing,
     Through,
@@ -41,6 +44,8 @@ enum State {
 /// See the module.
 #[derive(Debug)]
 pub struct Replay {
+    /// Device of the log that is to be flushed first.
+    log: Option<Role>,
     /// Stages that are left; members are flushed behind the last.
     stages: VecDeque<Stage>,
     state: State,
@@ -48,13 +53,14 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay of these blocks, stage by stage, and a flush where there are some, or something `may_be_cached`.
+    /// A replay of these blocks, stage by stage, from a log on a device; members are flushed where there are some, or something
+    /// `may_be_cached`.
     #[must_use]
-    pub fn new(stages: Vec<Vec<(Target, Box<Block>)>>, may_be_cached: bool) -> Replay {
+    pub fn new(log: Option<Role>, stages: Vec<Vec<(Target, Box<Block>)>>, may_be_cached: bool) -> Replay {
         let stages: VecDeque<Stage> =
             stages.into_iter().filter(|stage| !stage.is_empty()).map(VecDeque::from).collect();
-        let state = if stages.is_empty() && !may_be_cached { State::Through } else { State::Writing };
-        Replay { stages, state, pending: 0 }
+        let state = if stages.is_empty() && !may_be_cached { State::Through } else { State::Opening };
+        Replay { log, stages, state, pending: 0 }
     }
 
     /// True when all blocks are durable.
@@ -73,6 +79,9 @@ impl InPlace {
 
     /// Writes blocks, and flushes them at last; true when something moved.
     pub(super) fn advance_replay(&mut self, fx: &mut Effects) -> bool {
+        if self.ahead.replay.state == State::Opening {
+            return self.open_replay(fx);
+        }
         let mut moved = self.write_stage(fx);
         if self.ahead.replay.pending > 0 || self.ahead.replay.is_through() {
             return moved;
@@ -91,9 +100,25 @@ impl InPlace {
                 }
                 State::Flushing
             }
+            State::Opening => unreachable!("left above"),
             State::Writing | State::Flushing | State::Through => State::Through,
         };
         moved
+    }
+
+    /// Flushes the device of the log, if there is one; true when something moved.
+    fn open_replay(&mut self, fx: &mut Effects) -> bool {
+        if self.ahead.replay.pending > 0 {
+            return false;
+        }
+        match self.ahead.replay.log.take() {
+            Some(log) => {
+                self.ahead.replay.pending += 1;
+                fx.command(self.seat(log), kind::REPLAY, 0, Op::Flush);
+            }
+            None => self.ahead.replay.state = State::Writing,
+        }
+        true
     }
 
     /// Writes as much of a stage as goes; true when there was something.

@@ -483,7 +483,7 @@ pub(super) fn plain(map: Map, members: Members, scribe: Scribe, tuning: &Tuning)
     InPlace {
         sync: Sync::default(),
         policy: PolicyState::new(Policy::Resync),
-        ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(Vec::new(), false) },
+        ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(None, Vec::new(), false) },
         members,
         recovery: Recovery::from_row(map.rows()),
         map,

@@ -120,6 +120,30 @@ fn policy_after_newcomer() -> Run {
     }
 }
 
+/// The journal's write of a batch fails, the server is killed, and the power fails at the next start.
+fn failed_then_killed() -> Run {
+    let plan = Plan {
+        seed: 20_786_000_791,
+        level: 6,
+        layout: 8,
+        members: 8,
+        chunk: 64,
+        stripes: 9,
+        version: Version::V1_1,
+        data_offset: 74,
+        latency: 160_000,
+        window: Manner::Paper,
+        cache_bytes: 64 << 20,
+        ..journaled(607)
+    };
+    let durable = Act::Write { lba: 315, blocks: 7, durable: true };
+    let stream = (0..4).map(|step| write(335 + 8 * step, 8));
+    let first = [write(284, 1), durable].into_iter().chain(stream).chain([write(67, 1), write(309, 1)]);
+    let fails = [Act::Drain, Act::LoseJournal(Loss::Fails), write(359, 2)];
+    let last = [Act::Wait { nanos: 262_144, events: 36 }, Act::Kill, Act::Crash];
+    Run { plan, acts: first.chain(fails).chain(last).collect() }
+}
+
 /// Writes of a new array that go on without a pause long after its resync, then a member is lost with a crash.
 fn past_the_first_resync() -> Vec<Act> {
     let steady = (0..60).flat_map(|index| [write(7 * index % 44, 1 + index % 3), events(20)]);
@@ -183,6 +207,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         runs("journal-and-writes-past-the-first-resync", &busy, 1, |_| past_the_first_resync()),
         ("journal-batch-under-way-is-cut-off", batch_cut_off()),
         ("journal-given-up-after-a-newcomer", policy_after_newcomer()),
+        ("journal-fails-before-a-kill-and-a-crash", failed_then_killed()),
     ];
     let losses = [
         ("journal-that-dies", Loss::Dies),
