@@ -14,11 +14,10 @@ use super::recovery::Recovery;
 use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
-use super::sync::Sync;
+use super::sync::{Believed, Sync};
 use super::window::{Manner, Window};
 use super::{Counters, InPlace, WriteAhead};
 use crate::pacer::Rates;
-use base::pieces::PieceSet;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy, journal_unsynced_from};
@@ -272,10 +271,15 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
 
 /// The same, of an array whose parities an operator takes for right. Where no more members may be missing, and none of these is there
 /// in part, nothing is left that could say otherwise.
-fn forced(assembly: &Assembly<'_>, unsynced: Sync, parities: usize) -> Sync {
-    let missing: PieceSet = assembly.missing.iter().map(|role| role.index()).collect();
-    let is_all = missing.count() == parities && assembly.absent().len() == parities;
-    if is_all { Sync::default() } else { unsynced.believing(missing) }
+fn forced(assembly: &Assembly<'_>, unsynced: Sync, members: &Members) -> Sync {
+    let parities = members.parities();
+    if assembly.missing.len() == parities && assembly.absent().len() == parities {
+        return Sync::default();
+    }
+    let newcomer = |role: Role| members.newcomers().find(|(place, _)| *place == role.index());
+    let believed =
+        |role: &Role| Believed { role: *role, there: newcomer(*role).map(|(_, there)| there.clone()) };
+    unsynced.believing(assembly.missing.iter().map(believed).collect())
 }
 
 /// A member that is being recovered, in an array of so many rows; `None` where it is whole.
@@ -459,7 +463,7 @@ pub fn start_recovered(
     }
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
     if assembly.is_forced {
-        sync = forced(assembly, sync, members.parities());
+        sync = forced(assembly, sync, &members);
     }
     let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered.generation)).transpose()?;
     // Beside a journal no array is marked dirty.

@@ -6,11 +6,14 @@
 //!                             `- written since the start, as a whole or by reconstruction: right
 //! ```
 //! *Where an operator takes parities for right* (`--force`, ADR 82), what members had that were missing then is what parities say, in these
-//! rows too. A resync makes parities right that may say something else, without those members.
+//! rows too. A resync makes parities right that may say something else, without those members. Rows that a member had which was being
+//! rebuilt then are none of these: if it is lost too, nobody said that parities tell them.
 
 use super::map::Order;
+use super::newcomer::Newcomer;
 use super::plan::RowFacts;
 use base::pieces::PieceSet;
+use block::md::Role;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -51,8 +54,23 @@ pub struct Sync {
     stuck: BTreeSet<u64>,
     /// Rows that were not in sync at the start.
     total: u64,
-    /// Roles whose content parities tell in rows in doubt too.
-    believed: PieceSet,
+    /// Members whose content parities tell in rows in doubt too.
+    believed: Vec<Believed>,
+}
+
+/// Member that was missing when an operator took parities for right.
+#[derive(Clone, Debug)]
+pub struct Believed {
+    /// Role.
+    pub role: Role,
+    /// Rows that were there nevertheless, of a member that was being rebuilt.
+    pub there: Option<Newcomer>,
+}
+
+impl Believed {
+    fn lacked(&self, row: u64) -> bool {
+        self.there.as_ref().is_none_or(|there| !there.counts(row))
+    }
 }
 
 impl Sync {
@@ -76,20 +94,21 @@ impl Sync {
         sync
     }
 
-    /// The same, where parities are taken for right that tell what was on these roles.
+    /// The same, where parities are taken for right that tell what was on these members.
     #[must_use]
-    pub fn believing(self, roles: PieceSet) -> Sync {
-        Sync { believed: roles, ..self }
+    pub fn believing(self, believed: Vec<Believed>) -> Sync {
+        Sync { believed, ..self }
     }
 
     /// Facts of a row, of which parities are taken for right where an operator says so.
     #[inline]
     #[must_use]
-    pub fn judge<'a>(&self, facts: RowFacts<'a>, order: &Order) -> RowFacts<'a> {
+    pub fn judge<'a>(&self, facts: RowFacts<'a>, order: &Order, row: u64) -> RowFacts<'a> {
         if facts.is_right || self.believed.is_empty() {
             return facts;
         }
-        facts.believing(order.pieces_of(self.believed))
+        let lacked = self.believed.iter().filter(|member| member.lacked(row));
+        facts.believing(order.pieces_of(lacked.map(|member| member.role.index()).collect()))
     }
 
     /// Parities of a row that are to be written anew: it was in doubt, and its parities are taken for right but for these.
@@ -103,7 +122,8 @@ impl Sync {
     #[inline]
     #[must_use]
     pub fn goes_on_without(&self, lacking: PieceSet) -> bool {
-        lacking.without(self.believed).is_empty()
+        let is_believed = |role: usize| self.believed.iter().any(|member| member.role.index() == role);
+        lacking.is_empty() || lacking.iter().all(is_believed)
     }
 
     fn range_with(&self, row: u64) -> Option<Range<u64>> {

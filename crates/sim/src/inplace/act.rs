@@ -228,7 +228,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
     }
     let acts = with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts))));
-    with_lies(plan, with_hangs(plan, with_kills(plan, with_replacements(plan, acts))))
+    with_force(plan, with_lies(plan, with_hangs(plan, with_kills(plan, with_replacements(plan, acts)))))
 }
 
 /// In some runs writes are not done where they were to be. Drawn from a source of its own.
@@ -277,6 +277,16 @@ fn with_hangs(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
         }
     }
     all
+}
+
+/// In some runs what is in doubt is forced, and all is read again at the end. Drawn from a source of its own.
+fn with_force(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0xf0_4ced);
+    if random.chance(1, 3) {
+        acts.insert(random.index(acts.len()), Act::Force);
+        acts.push(Act::ReadAll);
+    }
+    acts
 }
 
 /// In some runs the server is killed where the power would have failed, or shortly before. Drawn from a source of its own.

@@ -21,6 +21,7 @@ use super::oracle::{Oracle, Reading, fill};
 use super::plan::{Plan, Policy};
 use crate::acted::Counts;
 use crate::world::Failure;
+use array::inplace::scribe::Mark;
 use array::inplace::scrub::{ScrubRefused, ScrubState, ScrubStatus};
 use array::inplace::start::{Tuning, members_of, start_recovered};
 use array::inplace::volume::{InPlaceVolume, Ways};
@@ -590,7 +591,10 @@ impl World {
         let status = volume.engine.status();
         if status.resync_left == 0 && (!has_gone || self.forcing.is_forced()) {
             self.doubts.is_resyncing = false;
-            self.forcing.end_resync();
+        }
+        // What a resync wrote may be in caches until then.
+        if status.resync_left == 0 && status.mark == Mark::Clean {
+            self.forcing.end_doubts();
         }
     }
 

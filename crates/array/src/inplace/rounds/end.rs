@@ -129,7 +129,7 @@ impl InPlace {
         let none = PieceSet::EMPTY;
         let is_right = self.sync.is_right(row);
         let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
-        let facts = self.sync.judge(facts, order);
+        let facts = self.sync.judge(facts, order, row);
         pieces.iter().any(|piece| facts.read(piece).is_none())
     }
 

@@ -18,7 +18,7 @@ impl InPlace {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(place);
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
-            let facts = self.sync.judge(facts, order);
+            let facts = self.sync.judge(facts, order, row_number);
             let unsettled = self.sync.unsettled(&facts, row_number);
             match kind {
                 Kind::Write => {
@@ -60,7 +60,7 @@ impl InPlace {
                     }
                     let copied = order.pieces_of(self.members.copied_in(row_number).and(round.copied));
                     let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
-                    row.find(&self.sync.judge(facts, order), copied, &mut self.stock);
+                    row.find(&self.sync.judge(facts, order, row_number), copied, &mut self.stock);
                 }
                 Kind::Read | Kind::Zero => {}
             }

@@ -42,7 +42,7 @@ impl InPlace {
             let number = start + u64::from(place);
             let counting = order.pieces_of(self.members.counting(number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(number));
-            let facts = self.sync.judge(facts, order);
+            let facts = self.sync.judge(facts, order, number);
             let needed: PieceSet = match round.kind {
                 Kind::Write => {
                     let plan = if has_journal { facts.write_with_all_parities() } else { facts.write() };
@@ -98,7 +98,7 @@ impl InPlace {
             let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
-            let facts = self.sync.judge(facts, order);
+            let facts = self.sync.judge(facts, order, row_number);
             if row.old.get(wanted.piece).is_none() {
                 if facts.read(wanted.piece).is_none() {
                     self.counters.unreadable += 1;

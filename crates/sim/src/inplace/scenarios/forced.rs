@@ -2,6 +2,8 @@
 
 use super::{plan, write};
 use crate::inplace::{Act, Plan, Policy, Run};
+use array::inplace::window::Manner;
+use block::md::superblock::Version;
 
 /// Writes that are cut off in the middle, and a member that does not come back.
 fn lost(cut_after: u64) -> Vec<Act> {
@@ -16,6 +18,31 @@ fn lost(cut_after: u64) -> Vec<Act> {
         Act::Die(1),
         Act::Crash,
     ]
+}
+
+/// The copy of a member steps in for it before it is whole, the power fails amid writes, and the copy is lost: what it had is not what
+/// parities say.
+fn copied_in_part() -> Run {
+    let plan = Plan {
+        seed: 42_000_007_885,
+        level: 6,
+        layout: 10,
+        members: 5,
+        chunk: 64,
+        stripes: 14,
+        version: Version::V1_1,
+        data_offset: 69,
+        policy: Policy::Bitmap(4096),
+        latency: 20_000,
+        window: Manner::Paper,
+        rate: Some(256 << 10),
+        ..plan()
+    };
+    let waits = |nanos, events| Act::Wait { nanos, events };
+    let first =
+        [Act::Replace { member: 1, by_spare: false }, waits(4_194_304, 230), Act::Force, write(17, 7)];
+    let second = [Act::Fail(1), Act::Stop, write(302, 4), waits(1_048_576, 60), Act::Crash, Act::Fail(1)];
+    Run { plan, acts: first.into_iter().chain(second).chain([Act::ReadAll]).collect() }
 }
 
 /// All scenarios with their names.
@@ -59,5 +86,6 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             "a-forced-array-is-written-and-loses-another-member",
             Run { plan: dual(Policy::Resync), acts: [&lost(25)[..], &written].concat() },
         ),
+        ("a-forced-array-loses-a-member-that-was-copied-in-part", copied_in_part()),
     ]
 }

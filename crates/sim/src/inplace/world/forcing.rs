@@ -36,8 +36,8 @@ impl Forcing {
         self.is_forced
     }
 
-    /// All parities are right.
-    pub(super) fn end_resync(&mut self) {
+    /// The array is marked clean: all parities are right, and durable.
+    pub(super) fn end_doubts(&mut self) {
         self.rows.clear();
         self.all = false;
     }
