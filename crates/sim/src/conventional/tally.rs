@@ -14,6 +14,8 @@ pub struct Tally {
     pub blocks_verified: u64,
     /// Power failures.
     pub crashes: u64,
+    /// Servers killed.
+    pub kills: u64,
     /// Of these, while the drive was opened.
     pub openings_cut: u64,
     /// Blocks that were written and not durable, and lost.
@@ -30,6 +32,7 @@ impl Counts for Tally {
         self.failed += other.failed;
         self.blocks_verified += other.blocks_verified;
         self.crashes += other.crashes;
+        self.kills += other.kills;
         self.openings_cut += other.openings_cut;
         self.blocks_lost += other.blocks_lost;
         self.blocks_found += other.blocks_found;

@@ -329,6 +329,7 @@ impl World {
             Act::Settle => self.settle()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash(cuts) => self.crash(cuts)?,
+            Act::Kill(cuts) => self.kill(cuts)?,
             Act::Reopen => {
                 self.settle()?;
                 self.crash(&[])?;
@@ -475,10 +476,24 @@ impl World {
     /// The power fails; then every zone is looked at.
     fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.crashes += 1;
+        self.restart(DiskHandle::crash, cuts)
+    }
+
+    /// The server is killed. What was answered is there, and durable once the drive is open again.
+    fn kill(&mut self, cuts: &[u64]) -> Result<(), Failure> {
+        self.tally.kills += 1;
+        if cuts.is_empty() {
+            self.zones.iter_mut().for_each(|model| model.durable = model.answered);
+        }
+        self.restart(DiskHandle::let_go, cuts)
+    }
+
+    /// The drive is gone, and this happens to its disk; then it is opened, and every zone is looked at.
+    fn restart(&mut self, how: impl Fn(&DiskHandle), cuts: &[u64]) -> Result<(), Failure> {
         self.drive = None;
         self.asked.clear();
         self.disk.revive();
-        self.disk.crash();
+        how(&self.disk);
         self.disk.forget_fault();
         self.is_faulty = false;
         self.open(cuts)?;

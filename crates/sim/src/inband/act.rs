@@ -56,6 +56,8 @@ pub enum Act {
     ReadAll,
     /// The power fails, and while the drive is opened, again after each of these commands of the device.
     Crash(Vec<u64>),
+    /// The server is killed, and caches of the device stay; the power fails while the drive is opened, after each of these commands.
+    Kill(Vec<u64>),
     /// The drive is closed in good order, and opened.
     Reopen,
     /// The next write of the device fails.
@@ -90,6 +92,24 @@ pub enum Act {
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {
+    with_kills(plan, draw_without_kills(plan))
+}
+
+/// In some runs the server is killed where the power would have failed. Drawn from a source of its own.
+fn with_kills(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x6b11_ed00);
+    if random.chance(1, 2) {
+        for act in &mut acts {
+            *act = match std::mem::replace(act, Act::Flush) {
+                Act::Crash(cuts) if random.chance(2, 3) => Act::Kill(cuts),
+                other => other,
+            };
+        }
+    }
+    acts
+}
+
+fn draw_without_kills(plan: &Plan) -> Vec<Act> {
     let mut random = Random::from_seed(plan.seed ^ 0x0ac7_5eed);
     let count = 40 + random.below(160);
     let small =

@@ -224,6 +224,20 @@ impl Device {
         }
     }
 
+    /// Who uses the device dies: what was in flight is carried out, zone by zone up to a command that was not begun. The cache stays.
+    fn let_go(&mut self) {
+        self.fails_next_write = false;
+        let mut skipped = BTreeSet::new();
+        for flight in std::mem::take(&mut self.in_flight) {
+            let zone = flight.command.zone.0;
+            if skipped.contains(&zone) || self.random.chance(1, 4) {
+                skipped.insert(zone);
+            } else {
+                self.carry_out(flight);
+            }
+        }
+    }
+
     /// The power fails: of what was in flight any first blocks arrive, and of what was cached any first blocks stay, zone by zone.
     fn crash(&mut self) {
         self.fails_next_write = false;
@@ -324,6 +338,11 @@ impl DeviceHandle {
     /// The power fails.
     pub fn crash(&self) {
         self.lock().crash();
+    }
+
+    /// Who uses the device dies.
+    pub fn let_go(&self) {
+        self.lock().let_go();
     }
 
     /// The device answers nothing any more but that it is gone.

@@ -443,6 +443,7 @@ impl World {
             Act::Settle => self.settle()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash(cuts) => self.crash(cuts)?,
+            Act::Kill(cuts) => self.kill(cuts)?,
             Act::Reopen => {
                 self.settle()?;
                 self.crash(&[])?;
@@ -624,6 +625,20 @@ impl World {
     /// The power fails; then every zone is looked at.
     fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.crashes += 1;
+        self.restart(DeviceHandle::crash, cuts)
+    }
+
+    /// The server is killed. What was answered is there, and durable once the drive is open again.
+    fn kill(&mut self, cuts: &[u64]) -> Result<(), Failure> {
+        self.tally.kills += 1;
+        if cuts.is_empty() {
+            self.zones.iter_mut().for_each(|model| model.durable = model.answered);
+        }
+        self.restart(DeviceHandle::let_go, cuts)
+    }
+
+    /// The drive is gone, and this happens to its device; then it is opened, and every zone is looked at.
+    fn restart(&mut self, how: impl Fn(&DeviceHandle), cuts: &[u64]) -> Result<(), Failure> {
         let before = self.drive.take().map(|drive| JournalBefore {
             zone: drive.journal_zone(),
             is_moving: drive.is_moving_journal(),
@@ -632,7 +647,7 @@ impl World {
         let before = before.ok_or_else(|| Failure::new("a drive that is not open"))?;
         self.asked.clear();
         self.device.revive();
-        self.device.crash();
+        how(&self.device);
         (self.is_gone, self.has_write_faults) = (false, false);
         self.look_for_deaths();
         // Others may die while the drive is opened.
