@@ -3,6 +3,7 @@
 use super::requests::Requests;
 use super::rows::Rows;
 use super::runs::Run;
+use super::table::Slot;
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
 use base::units::Lba;
@@ -156,18 +157,24 @@ impl InPlace {
         }
     }
 
-    /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read.
+    /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read. Where the member has
+    /// failed meanwhile rows are read from others: a copy of it may have its place, which lacks them.
     fn on_unreadable(&mut self, command: PieceCommand, fx: &mut Effects) {
-        if command.count > 1 {
-            for row in command.first..command.first + command.count {
-                self.read_piece(PieceCommand { first: row, count: 1, ..command }, fx);
+        let PieceCommand { slot, piece, first, count, .. } = command;
+        let &Slot { strip, order, .. } = self.table.slot(slot);
+        let member = self.map.order_at(order).members[piece];
+        self.table.slot_mut(slot).round_mut().planned_with = None;
+        for row in first..first + count {
+            if !self.members.counting(self.row_of(strip, row)).contains(member.index()) {
+                continue;
             }
-            return;
+            if count > 1 {
+                self.read_piece(PieceCommand { first: row, count: 1, ..command }, fx);
+            } else {
+                let rows = &mut self.table.slot_mut(slot).round_mut().rows;
+                rows.get_mut(row).expect("rows stay until the round ends").unreadable.insert(piece);
+            }
         }
-        let round = self.table.slot_mut(command.slot).round_mut();
-        round.planned_with = None;
-        let row = round.rows.get_mut(command.first).expect("rows stay until the round ends");
-        row.unreadable.insert(command.piece);
     }
 
     /// Rows of a command on their member.

@@ -431,7 +431,7 @@ impl World {
             Act::LoseJournal(how) => self.lose_journal(how),
             Act::Fail(member) => {
                 if self.is_rebuilding(member) {
-                    self.tally.failures += 1;
+                    self.lose_newcomer();
                     self.volume().engine.fail_member(array::inplace::members::role(member));
                 } else if !self.gone.contains(&member) && self.may_lose() {
                     self.lose(member);
@@ -441,7 +441,7 @@ impl World {
             Act::WriteFault(member) => {
                 if self.is_rebuilding(member) {
                     self.disks[member].fail_next_write();
-                    self.tally.failures += 1;
+                    self.lose_newcomer();
                 } else if !self.gone.contains(&member) && self.may_lose() {
                     self.disks[member].fail_next_write();
                     self.lose(member);
@@ -883,6 +883,7 @@ impl World {
         let status = self.volume().engine.status();
         self.volume = None;
         if status.is_broken {
+            self.note_unsure();
             self.note_in_flight();
             self.keep_causes();
             self.expect_failed_writes();

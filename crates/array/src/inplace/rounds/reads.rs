@@ -75,10 +75,12 @@ impl InPlace {
     pub(in crate::inplace) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
         assert!(!command.is_write && command.count > 0);
         let frames = self.stock.take_vec(command.count.into());
-        let slot = self.table.slot_mut(command.slot);
-        let (strip, order) = (slot.strip, slot.order);
+        let &Slot { strip, order, .. } = self.table.slot(command.slot);
         let member = self.map.order_at(order).members[command.piece];
-        let round = slot.round_mut();
+        let has_row = |row| self.members.counting(row).contains(member.index());
+        let is_there = !self.members.is_degraded() || self.rows_of_command(command).all(has_row);
+        assert!(is_there, "rows are read of a member that lacks them: {command:?}");
+        let round = self.table.slot_mut(command.slot).round_mut();
         round.pending += 1;
         let counter =
             if round.kind.is_sweep() { &mut self.counters.swept } else { &mut self.counters.read_for_writes };

@@ -2,6 +2,7 @@
 
 use super::{Act, Plan, Policy, Run, plan, write};
 use crate::inplace::act::Loss;
+use array::inplace::window::Manner;
 
 fn pause(nanos: u64) -> Act {
     Act::Wait { nanos, events: 400 }
@@ -103,7 +104,22 @@ fn of_losses() -> Vec<(&'static str, Run)> {
             Act::Stop,
         ])
     };
+    // Rows that it cannot return are read one by one when it is gone: the copy has its place then, and lacks them.
+    let fails_beside_a_read = |stripe: u64| {
+        let spoils = (0..4).map(move |row| Act::Spoil { member: 1, row: 8 * stripe + row });
+        let idles = Act::Wait { nanos: 400_000_000, events: 400 };
+        let reads = [write(24 * stripe, 4), Act::Fail(1), Act::Drain, Act::ReadAll];
+        let heal = [Act::Rebuild, Act::Drain, Act::Stop, Act::ReadAll];
+        [replace(1), idles].into_iter().chain(spoils).chain(reads).chain(heal)
+    };
     vec![
+        (
+            "a-member-fails-beside-a-read-of-it-and-its-copy-steps-in",
+            run(
+                Plan { chunk: 64, window: Manner::Paper, ..slow(Policy::Resync) },
+                [write(0, 240), Act::Drain].into_iter().chain((0..10).flat_map(fails_beside_a_read)),
+            ),
+        ),
         (
             "a-member-fails-while-it-is-replaced",
             run(

@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// The engine is gone: what was being written may be torn.
+    /// The engine is gone, or too many members are: what was being written may be torn.
     pub(super) fn note_unsure(&mut self) {
         let unsure: Vec<u64> = (0..self.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)).collect();
         let rows: Vec<u64> = unsure.into_iter().map(|lba| self.row_of(lba)).collect();

@@ -58,13 +58,21 @@ impl World {
         self.doubts.all |= self.doubts.is_resyncing;
     }
 
+    /// A member that is being rebuilt is no longer to be counted on. Of an array that was forced it had rows in doubt which were not
+    /// named.
+    pub(super) fn lose_newcomer(&mut self) {
+        self.look_at_resync();
+        self.tally.failures += 1;
+        self.doubts.all |= self.doubts.is_resyncing && self.forcing.is_forced();
+    }
+
     pub(super) fn die(&mut self, member: usize) {
         if !self.gone.contains(&member) {
             self.disks[member].die();
             self.lose(member);
         } else if self.is_rebuilding(member) {
             self.disks[member].die();
-            self.tally.failures += 1;
+            self.lose_newcomer();
         }
     }
 
