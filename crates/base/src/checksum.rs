@@ -22,9 +22,9 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 /// CRC32C of several pieces, one behind the other.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, reason = "a 32-bit checksum in a 64-bit return value")]
-pub fn crc32c_of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+pub fn crc32c_of_pieces(pieces: impl IntoIterator<Item: AsRef<[u8]>>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    pieces.into_iter().for_each(|piece| digest.update(piece));
+    pieces.into_iter().for_each(|piece| digest.update(piece.as_ref()));
     digest.finalize() as u32
 }
 
@@ -81,7 +81,7 @@ mod tests {
         Random::from_seed(5).fill(&mut bytes);
         let pieces = [&bytes[..4096], &bytes[4096..4099], &[], &bytes[4099..]];
         assert_eq!(crc32c_of_pieces(pieces), crc32c(&bytes));
-        assert_eq!(crc32c_of_pieces([]), 0);
+        assert_eq!(crc32c_of_pieces(std::iter::empty::<&[u8]>()), 0);
     }
 
     #[test]

@@ -9,16 +9,19 @@
 //! Of a whole stripe, and where parities do not follow from partial parity, there is none: a replay adds up all data.
 
 use super::InPlace;
+use super::few::Few;
+use super::logs::Log;
 use super::map::{Order, Strip};
 use super::plan::Method;
 use super::row::Row;
 use super::table::{Kind, Slot};
+use base::checksum::{crc32c, crc32c_of_pieces};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::units::BLOCK_BYTES;
 use base::xor::{Block, xor_blocks};
 use block::md::Role;
-use block::md::ppl::witness::{self, Sums, sum_of};
+use block::md::ppl::witness::{self, sum_of};
 use block::md::ppl::{ENTRIES_MAX, Entry, HEADER_BYTES, Origin};
 use block::md::reader::ROW_SECTORS;
 
@@ -64,8 +67,6 @@ impl Run {
 /// Batch that is about to be written.
 pub(super) struct Batch {
     pub generation: u64,
-    /// Slots whose rounds wait for it.
-    pub slots: Vec<u32>,
     /// Header, and what lies behind it.
     pub frames: Vec<Frame>,
     /// There is a witness.
@@ -78,56 +79,91 @@ fn piece_of(order: &Order, chunk: usize) -> usize {
 }
 
 /// What a batch holds so far.
-#[derive(Default)]
-struct Filling {
-    slots: Vec<u32>,
+#[derive(Debug, Default)]
+pub(super) struct Filling {
+    /// Slots whose rounds wait for it.
+    pub slots: Vec<u32>,
+    /// Their rows.
     runs: Vec<(u32, Run)>,
+    /// Entries of the header.
+    entries: Vec<Entry>,
     blocks: usize,
     words: usize,
 }
 
 impl Filling {
-    /// Takes the rows of a round; false when they do not fit any more.
-    fn take(&mut self, slot: u32, runs: &[Run], blocks_max: usize) -> bool {
-        let blocks = self.blocks + runs.iter().map(Run::blocks).sum::<usize>();
-        let words = self.words + runs.iter().map(Run::words).sum::<usize>();
-        let fits = self.runs.len() + runs.len() <= RUNS_MAX
+    /// Takes the rows of a round, which are the last of the runs from `from` on; false when they do not fit any more.
+    fn take(&mut self, slot: u32, from: usize, blocks_max: usize) -> bool {
+        let of_round = || self.runs[from..].iter().map(|(_, run)| run);
+        let blocks = self.blocks + of_round().map(Run::blocks).sum::<usize>();
+        let words = self.words + of_round().map(Run::words).sum::<usize>();
+        let fits = self.runs.len() <= RUNS_MAX
             && witness::has_room(words)
             && blocks + usize::from(words > 0) <= blocks_max;
         if fits {
             self.slots.push(slot);
-            self.runs.extend(runs.iter().map(|run| (slot, *run)));
             (self.blocks, self.words) = (blocks, words);
+        } else {
+            self.runs.truncate(from);
         }
         fits
+    }
+
+    /// Ready for the next batch.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.runs.clear();
+        self.entries.clear();
+        (self.blocks, self.words) = (0, 0);
     }
 }
 
 impl InPlace {
-    /// Member whose log has the rows of a round, and those whose parities are written.
-    pub(super) fn logged_runs(&self, number: u32) -> (usize, Vec<Run>) {
+    /// Member whose log has the rows of a strip: the one with the parity.
+    pub(super) fn logging_member(&self, strip: Strip) -> usize {
+        self.map.order(strip).members[self.map.data_count()].index()
+    }
+
+    /// True when a round writes parities of rows that its member has.
+    pub(super) fn has_logged_rows(&self, number: u32) -> bool {
+        let slot = self.table.slot(number);
+        let round = slot.round.as_ref().expect("a round is logged");
+        let role = self.logging_member(slot.strip);
+        let counts = |place: u16| self.members.counting(self.row_of(slot.strip, place)).contains(role);
+        let data = self.map.data_count();
+        let is_logged =
+            |(place, row): (u16, &Row)| !row.is_lost && row.new.pieces().contains(data) && counts(place);
+        let has_zeros = || (0..self.strip_rows_count()).any(counts);
+        (round.kind == Kind::Zero && has_zeros()) || round.rows.iter().any(is_logged)
+    }
+
+    fn strip_rows_count(&self) -> u16 {
+        u16::try_from(self.map.strip_rows()).expect("at most 128")
+    }
+
+    /// Adds the rows of a round whose parities are written.
+    fn push_runs(&self, number: u32, runs: &mut Vec<(u32, Run)>) {
         let slot = self.table.slot(number);
         let round = slot.round.as_ref().expect("a round is logged");
         let data = self.map.data_count();
-        let role = self.map.order(slot.strip).members[data].index();
+        let role = self.logging_member(slot.strip);
         let counts = |place: &u16| self.members.counting(self.row_of(slot.strip, *place)).contains(role);
-        let mut runs: Vec<Run> = Vec::new();
         let mut push = |place: u16, shape: Shape| match runs.last_mut() {
-            Some(last) if last.first + last.rows == place && last.shape == shape => last.rows += 1,
-            _ => runs.push(Run { first: place, rows: 1, shape }),
+            Some((of, last)) if *of == number && last.first + last.rows == place && last.shape == shape => {
+                last.rows += 1;
+            }
+            _ => runs.push((number, Run { first: place, rows: 1, shape })),
         };
         if round.kind == Kind::Zero {
-            let count = u16::try_from(self.map.strip_rows()).expect("at most 128");
             let chunks = u16::try_from(data).expect("at most 31");
             let shape = Shape { chunk: 0, chunks, is_whole: true, has_sums: true };
-            (0..count).filter(counts).for_each(|place| push(place, shape));
+            (0..self.strip_rows_count()).filter(counts).for_each(|place| push(place, shape));
         }
         for (place, row) in round.rows.iter().filter(|(place, row)| !row.is_lost && counts(place)) {
             if row.new.pieces().contains(data) {
                 push(place, self.shape_of(slot, place, row));
             }
         }
-        (role, runs)
     }
 
     fn shape_of(&self, slot: &Slot, place: u16, row: &Row) -> Shape {
@@ -143,87 +179,101 @@ impl InPlace {
             return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && has_all };
         }
         let order = self.map.order(slot.strip);
-        let written: Vec<usize> =
-            (0..data).filter(|chunk| row.written.contains(piece_of(order, *chunk))).collect();
-        assert!(written[written.len() - 1] - written[0] + 1 == written.len(), "chunks apart: {written:?}");
+        let written = |chunk: &usize| row.written.contains(piece_of(order, *chunk));
+        let written: PieceSet = (0..data).filter(written).collect();
+        let (first, count) = (written.iter().next().expect("a row that is written"), written.count());
+        assert!((first..first + count).all(|chunk| written.contains(chunk)), "chunks apart: {written:?}");
         let of = |count: usize| u16::try_from(count).expect("at most 31");
-        let (chunk, chunks) = (of(written[0]), of(written.len()));
+        let (chunk, chunks) = (of(first), of(count));
         Shape { chunk, chunks, is_whole: false, has_sums: chunks > 1 }
     }
 
     /// The next batch of a member: rounds in order, as many as fit.
-    pub(super) fn next_batch(&mut self, role: usize) -> Batch {
-        let blocks_max = self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).blocks_max();
-        let mut filling = Filling::default();
-        while let Some(slot) =
-            self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.front().copied()
-        {
-            let (_, runs) = self.logged_runs(slot);
-            if !filling.take(slot, &runs, blocks_max) {
+    pub(super) fn next_batch(&mut self, role: usize, filling: &mut Filling) -> Batch {
+        let blocks_max = self.log_of(role).blocks_max();
+        while let Some(slot) = self.log_of(role).gathered.front().copied() {
+            let from = filling.runs.len();
+            self.push_runs(slot, &mut filling.runs);
+            if !filling.take(slot, from, blocks_max) {
                 break;
             }
-            self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.pop_front();
+            self.log_of(role).gathered.pop_front();
         }
-        let gathers =
-            !self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.is_empty();
+        let gathers = !self.log_of(role).gathered.is_empty();
         assert!(!gathers || !filling.slots.is_empty(), "a round that fits no batch");
         self.write_down(role, filling)
     }
 
+    fn log_of(&mut self, role: usize) -> &mut Log {
+        self.ahead.logs.as_mut().expect("an array with logs").log_mut(role)
+    }
+
     /// Header of a batch and what lies behind it.
-    fn write_down(&mut self, role: usize, filling: Filling) -> Batch {
+    fn write_down(&mut self, role: usize, filling: &mut Filling) -> Batch {
         let parity_member = u32::try_from(role).expect("at most 32");
-        let mut frames = Vec::with_capacity(2 + filling.blocks);
+        let mut frames = self.stock.pool().take_empty();
         frames.push(self.log_frame());
-        let mut entries = Vec::with_capacity(filling.runs.len() + 2);
-        let mut sums = Vec::new();
+        let mut witness = (filling.words > 0).then(|| {
+            let mut frame = self.log_frame();
+            (witness::Draft::begin(&mut frame.data), frame)
+        });
+        let entries = &mut filling.entries;
         for (slot, run) in &filling.runs {
             let start = frames.len();
             self.push_partial(*slot, run, &mut frames);
-            let partial = frames[start..].iter().map(|frame| &frame.data[..]);
-            let checksum = base::checksum::crc32c_of_pieces(partial);
-            if run.shape.has_sums {
+            let checksum = crc32c_of_pieces(frames[start..].iter().map(|frame| &frame.data));
+            if let Some((draft, frame)) = witness.as_mut().filter(|_| run.shape.has_sums) {
                 let entry = u32::try_from(entries.len()).expect("at most 148");
-                sums.push(Sums { entry, sums: self.sums_of(*slot, run) });
+                draft.push(&mut frame.data, entry, &self.sums_of(*slot, run));
             }
             entries.push(Entry { checksum, ..self.entry(self.table.slot(*slot).strip, run, parity_member) });
         }
         entries.extend(self.standing(role, &filling.runs));
-        if !sums.is_empty() {
-            let mut frame = self.log_frame();
-            witness::encode(&sums, &mut frame.data);
-            entries.push(Entry::witness(parity_member, base::checksum::crc32c(&frame.data)));
+        let has_witness = witness.is_some();
+        if let Some((draft, mut frame)) = witness {
+            draft.finish(&mut frame.data);
+            entries.push(Entry::witness(parity_member, crc32c(&frame.data)));
             frames.push(frame);
         }
         if self.log_says_doubt() || entries.is_empty() {
             entries.push(Entry::mark(parity_member, self.log_says_doubt()));
         }
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
-        let header = logs.next_header(entries, Origin::default());
+        let header = logs.next_header(std::mem::take(entries), Origin::default());
         header.encode(&mut frames[0].data);
-        Batch { generation: header.generation, slots: filling.slots, frames, has_witness: !sums.is_empty() }
+        *entries = header.entries;
+        Batch { generation: header.generation, frames, has_witness }
     }
 
-    /// Entries of the spare header of a member: all that a header says which has no rounds.
-    pub(super) fn spare_entries(&self, role: usize) -> Vec<Entry> {
-        let parity_member = u32::try_from(role).expect("at most 32");
-        let mark = Entry::mark(parity_member, self.log_says_doubt());
-        self.standing(role, &[]).into_iter().chain([mark]).collect()
+    /// True when the spare header of a member, with these entries, says all that a header says which has no rounds.
+    pub(super) fn is_spare_told(&self, role: usize, spare: &[Entry]) -> bool {
+        let Some((last, standing)) = spare.split_last() else { return false };
+        *last == self.mark(role) && *standing == self.standing(role, &[])
     }
 
-    /// Spare header of the next generation with these entries.
-    pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> Frame {
+    fn mark(&self, role: usize) -> Entry {
+        Entry::mark(u32::try_from(role).expect("at most 32"), self.log_says_doubt())
+    }
+
+    /// Makes these the entries of the spare header of a member: all that a header says which has no rounds.
+    pub(super) fn name_spare(&self, role: usize, entries: &mut Vec<Entry>) {
+        entries.clear();
+        entries.extend(self.standing(role, &[]));
+        entries.push(self.mark(role));
+    }
+
+    /// Spare header of the next generation with these entries, which come back.
+    pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> (Frame, Vec<Entry>) {
         let mut frame = self.log_frame();
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(entries, logs.origin);
         header.encode(&mut frame.data);
-        frame
+        (frame, header.entries)
     }
 
     /// Header that says nothing of any row, for a newcomer.
     pub(super) fn first_header(&mut self, role: usize) -> [u8; HEADER_BYTES] {
-        let parity_member = u32::try_from(role).expect("at most 32");
-        let entries = vec![Entry::mark(parity_member, self.log_says_doubt())];
+        let entries = vec![self.mark(role)];
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(entries, Origin::default());
         let mut block = [0; HEADER_BYTES];
@@ -257,16 +307,15 @@ impl InPlace {
             let slot = self.table.slot(number);
             let rows = &slot.round.as_ref().expect("a round is logged").rows;
             let row = rows.get(place).expect("a row that is logged");
-            let new = |piece: usize| -> &Block { row.new.block(piece) };
-            let parity = new(self.map.data_count());
-            let terms: Vec<&Block> = std::iter::once(parity).chain(row.written.iter().map(new)).collect();
+            let pieces = std::iter::once(self.map.data_count()).chain(row.written.iter());
+            let terms: Few<&Block> = pieces.map(|piece| row.new.block(piece)).collect();
             xor_blocks(&mut frame.data, &terms);
             frames.push(frame);
         }
     }
 
     /// Sums of the chunks that a run modifies, and of its parity, as they will be.
-    fn sums_of(&self, number: u32, run: &Run) -> Vec<u32> {
+    fn sums_of(&self, number: u32, run: &Run) -> Few<u32> {
         let slot = self.table.slot(number);
         let rows = &slot.round.as_ref().expect("a round is logged").rows;
         let zeros = [0; BLOCK_BYTES];

@@ -23,14 +23,16 @@
 use super::plan::Method;
 use super::replay::{Replay, Target};
 use super::row::Row;
+use super::row_set::RowSet;
 use super::table::{Kind, Logged, Phase, Round, Slot};
 use super::{Effects, InPlace, kind};
+use base::erasure::{ErasureCode, PIECES_MAX};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
 use block::device::{Completion, Op, Status};
-use block::md::journal::{BLOCK_SECTORS, MetaBlock, Payload, Ring, checksum, pack};
+use block::md::journal::{BLOCK_SECTORS, Draft, Ring, checksum, payload_bytes};
 use block::md::reader::ROW_SECTORS;
 use block::md::recovered::{JournalEnd, Recovered};
 use block::md::superblock::Superblock;
@@ -134,6 +136,9 @@ pub struct Journal {
     batch: Vec<u32>,
     /// Writes of it that are not answered.
     pending: u32,
+    /// What of it is written down: blocks, and the metadata block that is not ended.
+    frames: Vec<Frame>,
+    draft: Option<(usize, Draft)>,
     spare: Vec<Frame>,
 }
 
@@ -160,6 +165,8 @@ impl Journal {
             gathered: VecDeque::new(),
             batch: Vec::new(),
             pending: 0,
+            frames: Vec::new(),
+            draft: None,
             spare: Vec::new(),
         }
     }
@@ -242,9 +249,9 @@ impl Journal {
         batch.rounds -= 1;
     }
 
-    fn push_batch(&mut self, rounds: usize, reserve: u64) {
+    fn push_batch(&mut self, position: u64, rounds: usize, reserve: u64) {
         self.begun += 1;
-        self.batches.push_back(Batch { position: self.position, number: self.begun, rounds, reserve });
+        self.batches.push_back(Batch { position, number: self.begun, rounds, reserve });
     }
 
     /// True when so many sectors more find room, and what a replay may add too: head and tail never meet.
@@ -254,23 +261,38 @@ impl Journal {
         used + reserve + sectors < all
     }
 
-    /// Metadata blocks for rows, each with the contents that it names behind it.
-    fn lay_out(&mut self, rows: Vec<LoggedRow>) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        let (payloads, contents): (Vec<_>, Vec<_>) =
-            rows.into_iter().map(|row| (row.payloads, row.contents)).unzip();
-        let mut contents = contents.into_iter().flatten();
-        for payloads in pack(payloads) {
-            let meta = MetaBlock { sequence: self.sequence, position: self.position, payloads };
-            let mut head = self.take_frame();
-            meta.encode(self.place.array, &mut head.data);
-            let count = meta.payloads.iter().map(Payload::blocks).sum();
-            frames.push(head);
-            frames.extend(contents.by_ref().take(count));
-            self.sequence += 1;
-            self.position = self.place.ring.after(self.position, meta.sectors());
+    /// Ends the metadata block that is being written down, if there is one.
+    fn end_head(&mut self) {
+        let Some((at, draft)) = self.draft.take() else { return };
+        draft.finish(self.place.array, self.sequence, self.position, &mut self.frames[at].data);
+        self.sequence += 1;
+        self.position = self.place.ring.after(self.position, draft.sectors());
+    }
+
+    /// Makes room for a row with payloads of so many bytes, which stay together.
+    fn begin_row(&mut self, bytes: usize) {
+        if self.draft.is_some_and(|(_, draft)| draft.has_room(bytes)) {
+            return;
         }
-        frames
+        self.end_head();
+        let mut head = self.take_frame();
+        let draft = Draft::begin(&mut head.data);
+        assert!(draft.has_room(bytes), "{bytes} bytes of payloads for a row");
+        self.draft = Some((self.frames.len(), draft));
+        self.frames.push(head);
+    }
+
+    /// Metadata block of the row that is being written down.
+    fn head(&mut self) -> (&mut Draft, &mut Block) {
+        let (at, draft) = self.draft.as_mut().expect("a row was begun");
+        (draft, &mut self.frames[*at].data)
+    }
+
+    /// A block of a row, and its checksum.
+    fn push_block(&mut self, frame: Frame) -> u32 {
+        let sum = checksum(self.place.array, &frame.data);
+        self.frames.push(frame);
+        sum
     }
 
     fn take_frame(&mut self) -> Frame {
@@ -288,18 +310,6 @@ impl Journal {
                 fx.command(self.place.role, kind::JOURNAL, 0, op);
             }
         }
-    }
-}
-
-/// Row of a batch: what its metadata block says, and the blocks behind it.
-struct LoggedRow {
-    payloads: Vec<Payload>,
-    contents: Vec<Frame>,
-}
-
-impl LoggedRow {
-    fn has_parity(&self) -> bool {
-        self.payloads.iter().any(|payload| matches!(payload, Payload::Parity { .. }))
     }
 }
 
@@ -467,14 +477,12 @@ impl InPlace {
         match journal.state {
             State::Old if is_wanted || !journal.gathered.is_empty() => {
                 journal.state = State::Beginning;
-                journal.push_batch(0, 0);
                 let position = journal.position;
-                let meta = MetaBlock { sequence: journal.sequence, position, payloads: Vec::new() };
-                let mut head = journal.take_frame();
-                meta.encode(journal.place.array, &mut head.data);
-                journal.sequence += 1;
-                journal.position = journal.place.ring.after(position, BLOCK_SECTORS);
-                journal.write(position, vec![head], fx);
+                journal.push_batch(position, 0, 0);
+                journal.begin_row(0);
+                journal.end_head();
+                let frames = std::mem::take(&mut journal.frames);
+                journal.write(position, frames, fx);
                 true
             }
             State::Idle if journal.is_open && !journal.gathered.is_empty() && has_room => {
@@ -497,28 +505,33 @@ impl InPlace {
     }
 
     fn begin_batch_of_journal(&mut self, fx: &mut Effects) {
-        let (mut slots, mut rows, mut blocks) = (Vec::new(), Vec::new(), 0);
+        let journal = self.ahead.journal.as_mut().expect("a journal that is idle");
+        assert!(journal.state == State::Idle && journal.pending == 0, "a batch while one is on its way");
+        assert!(journal.batch.is_empty() && journal.frames.is_empty(), "a batch that is written down");
+        journal.state = State::Writing;
+        journal.frames = self.stock.pool().take_empty();
+        let position = journal.position;
+        let (mut bare, mut blocks) = (0, 0);
         while let Some(slot) =
             self.ahead.journal.as_ref().and_then(|journal| journal.gathered.front().copied())
         {
             blocks += self.blocks_of(slot);
-            if !slots.is_empty() && !self.fits_batch(blocks) {
+            let journal = self.ahead.journal.as_ref().expect("asked above");
+            if !journal.batch.is_empty() && !self.fits_batch(blocks) {
                 break;
             }
-            self.ahead.journal.as_mut().expect("asked above").gathered.pop_front();
-            rows.extend(self.rows_for_journal(slot));
-            slots.push(slot);
+            bare += self.write_rows_down(slot);
+            let journal = self.ahead.journal.as_mut().expect("asked above");
+            journal.gathered.pop_front();
+            journal.batch.push(slot);
         }
         let parities = usize::from(self.map.geometry().parities());
+        let reserve = if bare > 0 { bare * parities + 1 } else { 0 };
         let journal = self.ahead.journal.as_mut().expect("asked above");
-        assert!(journal.state == State::Idle && journal.pending == 0, "a batch while one is on its way");
-        journal.state = State::Writing;
-        let bare = rows.iter().filter(|row: &&LoggedRow| !row.has_parity()).count();
-        let blocks = if bare > 0 { bare * parities + 1 } else { 0 };
-        journal.push_batch(slots.len(), u64::try_from(blocks).expect("at most 1024") * BLOCK_SECTORS);
-        journal.batch = slots;
-        let position = journal.position;
-        let frames = journal.lay_out(rows);
+        journal.end_head();
+        let reserve = u64::try_from(reserve).expect("at most 1024") * BLOCK_SECTORS;
+        journal.push_batch(position, journal.batch.len(), reserve);
+        let frames = std::mem::take(&mut journal.frames);
         self.counters.journaled += u64::try_from(frames.len()).expect("a batch fits memory");
         journal.write(position, frames, fx);
     }
@@ -533,53 +546,52 @@ impl InPlace {
         blocks <= BATCH_BLOCKS_MAX && sectors <= all / SHARE && journal.has_room(sectors)
     }
 
-    /// Rows of a round as they go to the journal.
-    fn rows_for_journal(&mut self, number: u32) -> Vec<LoggedRow> {
-        let places: Vec<u16> = {
+    /// Writes the rows of a round down, as they go to the journal; of so many there are no parities.
+    fn write_rows_down(&mut self, number: u32) -> usize {
+        let rows: RowSet = {
             let slot = self.table.slot(number);
             let round = slot.round.as_ref().expect("a round is logged");
             let rows = round.rows.iter().filter(|(place, row)| self.is_logged_row(slot, *place, row));
             rows.map(|(place, _)| place).collect()
         };
-        places.into_iter().map(|place| self.row_for_journal(number, place)).collect()
+        rows.iter().filter(|place| !self.write_row_down(number, *place)).count()
     }
 
-    fn row_for_journal(&mut self, number: u32, place: u16) -> LoggedRow {
+    /// Writes a row down; false when it goes without parities.
+    fn write_row_down(&mut self, number: u32, place: u16) -> bool {
         let slot = self.table.slot(number);
         let (strip, order) = (slot.strip, self.map.order(slot.strip));
         let row = slot.round.as_ref().and_then(|round| round.rows.get(place)).expect("a row that is logged");
+        let has_parities = row.method != Some(Method::Direct);
+        let (data, parities) = (order.code.data_count(), order.code.parity_count());
+        let written = row.new.pieces().and(PieceSet::first(data)).count();
         let journal = self.ahead.journal.as_mut().expect("an array with a journal");
-        let array = journal.place.array;
-        let mut logged = LoggedRow { payloads: Vec::new(), contents: Vec::new() };
+        let of_parities = if has_parities { payload_bytes(parities) } else { 0 };
+        journal.begin_row(written * payload_bytes(1) + of_parities);
         for chunk in 0..self.map.geometry().data_chunks() {
             let Some(content) = row.new.get(order.piece(chunk)) else { continue };
             let mut frame = journal.take_frame();
             frame.data = *content;
-            let sector = self.map.lba(strip, place, chunk).0 * ROW_SECTORS;
-            let checksums = vec![checksum(array, &frame.data)];
-            logged.payloads.push(Payload::Data { flags: 0, sector, checksums });
-            logged.contents.push(frame);
+            let sum = journal.push_block(frame);
+            let (draft, head) = journal.head();
+            draft.push_data(head, self.map.lba(strip, place, chunk).0 * ROW_SECTORS, &[sum]);
         }
-        if row.method == Some(Method::Direct) {
-            return logged;
+        if !has_parities {
+            return false;
         }
-        let data = order.code.data_count();
-        let mut checksums = Vec::new();
-        for parity in 0..order.code.parity_count() {
+        let mut sums = [0; 2];
+        for (parity, sum) in sums.iter_mut().enumerate().take(parities) {
             let mut frame = journal.take_frame();
             match row.new.get(data + parity) {
                 Some(content) => frame.data = *content,
-                None => {
-                    let pieces: Vec<&Block> = (0..data).map(|piece| held(row, piece)).collect();
-                    order.code.encode(parity, &pieces, &mut frame.data);
-                }
+                None => encode(&order.code, parity, row, &mut frame.data),
             }
-            checksums.push(checksum(array, &frame.data));
-            logged.contents.push(frame);
+            *sum = journal.push_block(frame);
         }
+        let (draft, head) = journal.head();
         let sector = (strip.0 * self.map.strip_rows() + u64::from(place)) * ROW_SECTORS;
-        logged.payloads.push(Payload::Parity { flags: 0, sector, checksums });
-        logged
+        draft.push_parity(head, sector, &sums[..parities]);
+        true
     }
 
     /// The journal has answered.
@@ -587,7 +599,9 @@ impl InPlace {
         let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         assert!(journal.pending > 0, "a block of the journal that nobody wrote");
         journal.pending -= 1;
-        journal.spare.extend(completion.frames);
+        let mut frames = completion.frames;
+        journal.spare.append(&mut frames);
+        self.stock.pool().give_empty(frames);
         if completion.status != Status::Success {
             self.fail_journal();
             return;
@@ -607,7 +621,7 @@ impl InPlace {
             State::Writing => {
                 journal.state = State::Idle;
                 let number = journal.begun;
-                for slot in std::mem::take(&mut journal.batch) {
+                for slot in journal.batch.drain(..) {
                     let logged = &mut self.table.slot_mut(slot).round_mut().logged;
                     assert!(*logged == Logged::Waits, "a round of a batch is {logged:?}");
                     *logged = Logged::Journaled(number);
@@ -643,7 +657,12 @@ impl InPlace {
     }
 }
 
-/// Content of a piece as it will be.
-fn held(row: &Row, piece: usize) -> &Block {
-    row.new.get(piece).unwrap_or_else(|| row.old.block(piece))
+/// Parity of a row as it will be.
+fn encode(code: &ErasureCode, parity: usize, row: &Row, into: &mut Block) {
+    const NONE: Block = [0; BLOCK_BYTES];
+    let mut data = [&NONE; PIECES_MAX];
+    for (piece, block) in data.iter_mut().enumerate().take(code.data_count()) {
+        *block = row.new.get(piece).unwrap_or_else(|| row.old.block(piece));
+    }
+    code.encode(parity, &data[..code.data_count()], into);
 }

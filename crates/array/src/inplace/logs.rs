@@ -19,6 +19,7 @@
 //! is written over the one before may be cut off, and leave neither: so a *spare header* says all that first
 //! ([`block::md::ppl::spare_sector`]). It is older than the batch, and newer than the one before, whose witness may not count any more.
 
+use super::batch::Filling;
 pub use super::batch::STANDING_MAX;
 use super::scribe::Mark;
 use super::table::{Logged, Phase};
@@ -158,6 +159,8 @@ pub struct Logs {
     in_flight: u32,
     /// Frames of batches: at most a batch of each member.
     spare: Vec<Frame>,
+    /// What the next batch is made of.
+    filling: Filling,
 }
 
 impl Logs {
@@ -172,6 +175,7 @@ impl Logs {
             flush: None,
             in_flight: 0,
             spare: Vec::new(),
+            filling: Filling::default(),
         }
     }
 
@@ -184,6 +188,10 @@ impl Logs {
     /// Log of a member.
     pub(super) fn log_mut(&mut self, role: usize) -> &mut Log {
         self.logs[role].as_mut().expect("a member that is there has a log")
+    }
+
+    fn log(&self, role: usize) -> &Log {
+        self.logs[role].as_ref().expect("a member that is there has a log")
     }
 
     /// A frame for a batch, with unspecified contents.
@@ -232,6 +240,7 @@ impl Logs {
             flush: None,
             in_flight: 0,
             spare: Vec::new(),
+            filling: Filling::default(),
         }
     }
 
@@ -306,8 +315,8 @@ impl InPlace {
         if self.ahead.logs.is_none() || self.members.is_broken() {
             return;
         }
-        let (role, runs) = self.logged_runs(slot);
-        if runs.is_empty() || !self.members.recorded().contains(role) {
+        let role = self.logging_member(self.table.slot(slot).strip);
+        if !self.has_logged_rows(slot) || !self.members.recorded().contains(role) {
             return;
         }
         self.table.slot_mut(slot).round_mut().logged = Logged::Waits;
@@ -382,20 +391,25 @@ impl InPlace {
 
     /// Writes the spare header of a member, where the next batch needs one that says something else; false otherwise.
     fn write_spare(&mut self, role: usize, fx: &mut Effects) -> bool {
-        let entries = self.spare_entries(role);
-        let logs = self.ahead.logs.as_mut().expect("an array with logs");
-        let log = logs.log_mut(role);
-        let is_told = log.spare.as_ref() == Some(&entries) && !log.has_witness;
+        let log = self.ahead.logs.as_ref().expect("an array with logs").log(role);
+        let is_told =
+            !log.has_witness && log.spare.as_ref().is_some_and(|spare| self.is_spare_told(role, spare));
         if is_told || !log.may_begin_anew() {
             return false;
         }
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
+        let mut entries = logs.log_mut(role).spare.take().unwrap_or_default();
+        self.name_spare(role, &mut entries);
+        let (frame, entries) = self.spare_header(entries);
+        let log = self.ahead.logs.as_mut().expect("an array with logs").log_mut(role);
         assert!(matches!(log.state, State::Old | State::Idle), "a spare header while one is {:?}", log.state);
         log.state = State::Sparing;
-        log.spare = Some(entries.clone());
+        log.spare = Some(entries);
         log.has_witness = false;
         let sector = log.start + log.sectors;
-        let frame = self.spare_header(entries);
-        self.write_log(role, sector, vec![frame], fx);
+        let mut frames = self.stock.pool().take_empty();
+        frames.push(frame);
+        self.write_log(role, sector, frames, fx);
         true
     }
 
@@ -415,7 +429,8 @@ impl InPlace {
     /// Writes the next batch of a member.
     fn begin_batch(&mut self, role: usize, fx: &mut Effects) {
         let says_doubt = self.log_says_doubt();
-        let batch = self.next_batch(role);
+        let mut filling = std::mem::take(&mut self.ahead.logs.as_mut().expect("an array with logs").filling);
+        let batch = self.next_batch(role, &mut filling);
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let log = logs.log_mut(role);
         assert!(matches!(log.state, State::Old | State::Idle), "a batch while one is {:?}", log.state);
@@ -428,9 +443,12 @@ impl InPlace {
         log.state = State::Writing;
         log.generation = batch.generation;
         log.says_doubt = says_doubt;
-        log.batch = batch.slots;
+        assert!(log.batch.is_empty(), "rounds of a batch that was answered");
+        log.batch.append(&mut filling.slots);
         log.has_witness |= batch.has_witness;
         let sector = log.place(batch.frames.len() - 1);
+        filling.clear();
+        logs.filling = filling;
         self.write_log(role, sector, batch.frames, fx);
     }
 
@@ -485,7 +503,9 @@ impl InPlace {
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         assert!(logs.in_flight > 0, "a batch that nobody wrote");
         logs.in_flight -= 1;
-        logs.spare.extend(completion.frames);
+        let mut frames = completion.frames;
+        logs.spare.append(&mut frames);
+        self.stock.pool().give_empty(frames);
         if is_shard && completion.status != Status::Success {
             // They are handed over, if all was recalled meanwhile.
             return logs.gather_again(member.index()).into_iter().for_each(|slot| self.table.run(slot));
@@ -500,11 +520,10 @@ impl InPlace {
             State::Sparing => return log.state = if log.is_begun { State::Idle } else { State::Old },
             State::Old | State::Idle | State::Flushing | State::Open(_) => return,
         }
-        let slots = std::mem::take(&mut log.batch);
         let generation = log.generation;
         log.is_begun = true;
-        log.state = if slots.is_empty() { State::Idle } else { State::Open(slots.len()) };
-        for slot in slots {
+        log.state = if log.batch.is_empty() { State::Idle } else { State::Open(log.batch.len()) };
+        for slot in log.batch.drain(..) {
             let logged = &mut self.table.slot_mut(slot).round_mut().logged;
             assert!(*logged == Logged::Waits, "a round of a batch is {logged:?}");
             *logged = Logged::Durable(role, generation);

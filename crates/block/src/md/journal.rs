@@ -9,7 +9,7 @@
 
 use super::Uuid;
 use base::bytes::{array_at, put, u16_at, u32_at, u64_at};
-use base::checksum::crc32c;
+use base::checksum::crc32c_of_pieces;
 use base::record_fields;
 
 record_fields! { HEAD_BYTES;
@@ -122,41 +122,109 @@ impl Ring {
     }
 }
 
-/// Payloads of metadata blocks for the payloads of rows, which stay together.
-///
-/// # Panics
-/// When those of one row do not fit a block.
+/// Bytes in a metadata block that announce data or parities by so many checksums.
 #[must_use]
-pub fn pack(rows: impl IntoIterator<Item = Vec<Payload>>) -> Vec<Vec<Payload>> {
-    let mut blocks: Vec<Vec<Payload>> = Vec::new();
-    let mut room = 0;
-    for row in rows {
-        let bytes: usize = row.iter().map(Payload::bytes).sum();
-        assert!(bytes <= BLOCK_BYTES - HEAD_BYTES, "{bytes} bytes of payloads for a row");
-        match blocks.last_mut() {
-            Some(last) if bytes <= room => last.extend(row),
-            _ => {
-                room = BLOCK_BYTES - HEAD_BYTES;
-                blocks.push(row);
+pub const fn payload_bytes(checksums: usize) -> usize {
+    payload::HEAD_BYTES + 4 * checksums
+}
+
+/// Metadata block that is written down payload by payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft {
+    /// Bytes used.
+    end: usize,
+    /// Blocks behind it.
+    blocks: usize,
+}
+
+impl Draft {
+    /// Begins a block.
+    pub fn begin(block: &mut [u8; BLOCK_BYTES]) -> Draft {
+        block.fill(0);
+        Draft { end: HEAD_BYTES, blocks: 0 }
+    }
+
+    /// True when payloads of so many bytes find room.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.end + bytes <= BLOCK_BYTES
+    }
+
+    /// Sectors of the block and of what it announces.
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
+        (1 + u64::try_from(self.blocks).expect("a block names at most a thousand")) * BLOCK_SECTORS
+    }
+
+    /// Announces data, by the first sector of the array and the checksum of each block.
+    ///
+    /// # Panics
+    /// When they find no room.
+    pub fn push_data(&mut self, block: &mut [u8; BLOCK_BYTES], sector: u64, checksums: &[u32]) {
+        self.push_blocks(block, (0, 0), sector, checksums);
+    }
+
+    /// Announces the parities of a row, by its sector on each member and the checksum of each block.
+    ///
+    /// # Panics
+    /// When they find no room.
+    pub fn push_parity(&mut self, block: &mut [u8; BLOCK_BYTES], sector: u64, checksums: &[u32]) {
+        self.push_blocks(block, (1, 0), sector, checksums);
+    }
+
+    fn push(&mut self, block: &mut [u8; BLOCK_BYTES], payload: &Payload) {
+        match payload {
+            Payload::Data { flags, sector, checksums } => {
+                self.push_blocks(block, (0, *flags), *sector, checksums);
+            }
+            Payload::Parity { flags, sector, checksums } => {
+                self.push_blocks(block, (1, *flags), *sector, checksums);
+            }
+            Payload::Flush { flags, stripes } => {
+                self.push_head(block, (2, *flags), 8 * stripes.len());
+                stripes.iter().for_each(|stripe| self.put(block, &stripe.to_le_bytes()));
             }
         }
-        room -= bytes;
     }
-    blocks
+
+    fn push_blocks(
+        &mut self,
+        block: &mut [u8; BLOCK_BYTES],
+        kind: (u16, u16),
+        sector: u64,
+        checksums: &[u32],
+    ) {
+        self.push_head(block, kind, 8 * checksums.len());
+        self.put(block, &sector.to_le_bytes());
+        checksums.iter().for_each(|sum| self.put(block, &sum.to_le_bytes()));
+        self.blocks += checksums.len();
+    }
+
+    fn push_head(&mut self, block: &mut [u8; BLOCK_BYTES], (kind, flags): (u16, u16), size: usize) {
+        self.put(block, &kind.to_le_bytes());
+        self.put(block, &flags.to_le_bytes());
+        self.put(block, &u32::try_from(size).expect("a payload fits its block").to_le_bytes());
+    }
+
+    fn put(&mut self, block: &mut [u8; BLOCK_BYTES], bytes: &[u8]) {
+        put(block, self.end, bytes);
+        self.end += bytes.len();
+    }
+
+    /// Ends the block, which lies at this position.
+    pub fn finish(self, array: Uuid, sequence: u64, position: u64, block: &mut [u8; BLOCK_BYTES]) {
+        put(block, at::MAGIC, &MAGIC.to_le_bytes());
+        block[at::VERSION] = VERSION;
+        let end = u32::try_from(self.end).expect("at most 4096 bytes");
+        put(block, at::META_SIZE, &end.to_le_bytes());
+        put(block, at::SEQUENCE, &sequence.to_le_bytes());
+        put(block, at::POSITION, &position.to_le_bytes());
+        let sum = checksum(array, block);
+        put(block, at::CHECKSUM, &sum.to_le_bytes());
+    }
 }
 
 impl Payload {
-    /// Bytes in the metadata block.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Payload::Data { checksums, .. } | Payload::Parity { checksums, .. } => {
-                payload::HEAD_BYTES + 4 * checksums.len()
-            }
-            Payload::Flush { stripes, .. } => payload::FLUSH_HEAD_BYTES + 8 * stripes.len(),
-        }
-    }
-
     /// Blocks behind the metadata block.
     #[must_use]
     pub fn blocks(&self) -> usize {
@@ -181,7 +249,7 @@ pub struct MetaBlock {
 /// Checksum of journal blocks of an array.
 #[must_use]
 pub fn checksum(array: Uuid, bytes: &[u8]) -> u32 {
-    !crc32c(&[&array.0, bytes].concat())
+    !crc32c_of_pieces([&array.0[..], bytes])
 }
 
 impl MetaBlock {
@@ -217,18 +285,9 @@ impl MetaBlock {
     /// # Panics
     /// When the payloads do not fit.
     pub fn encode(&self, array: Uuid, block: &mut [u8; BLOCK_BYTES]) {
-        let payloads: Vec<u8> = self.payloads.iter().flat_map(bytes_of).collect();
-        assert!(HEAD_BYTES + payloads.len() <= BLOCK_BYTES, "{} bytes of payloads", payloads.len());
-        block.fill(0);
-        put(block, at::MAGIC, &MAGIC.to_le_bytes());
-        block[at::VERSION] = VERSION;
-        let end = u32::try_from(HEAD_BYTES + payloads.len()).expect("at most 4096 bytes");
-        put(block, at::META_SIZE, &end.to_le_bytes());
-        put(block, at::SEQUENCE, &self.sequence.to_le_bytes());
-        put(block, at::POSITION, &self.position.to_le_bytes());
-        put(block, HEAD_BYTES, &payloads);
-        let sum = checksum(array, block);
-        put(block, at::CHECKSUM, &sum.to_le_bytes());
+        let mut draft = Draft::begin(block);
+        self.payloads.iter().for_each(|payload| draft.push(block, payload));
+        draft.finish(array, self.sequence, self.position, block);
     }
 
     /// Sectors of the block and of what it announces.
@@ -267,25 +326,6 @@ fn payload_of(rest: &[u8]) -> Option<(Payload, usize)> {
     }
 }
 
-fn bytes_of(payload: &Payload) -> Vec<u8> {
-    let head = |kind: u16, flags: u16, size: usize| {
-        let size = u32::try_from(size).expect("a payload fits its block");
-        [&kind.to_le_bytes()[..], &flags.to_le_bytes(), &size.to_le_bytes()].concat()
-    };
-    let of_blocks = |kind, flags, sector: u64, checksums: &[u32]| {
-        let sums: Vec<u8> = checksums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-        [head(kind, flags, 8 * checksums.len()), sector.to_le_bytes().to_vec(), sums].concat()
-    };
-    match payload {
-        Payload::Data { flags, sector, checksums } => of_blocks(0, *flags, *sector, checksums),
-        Payload::Parity { flags, sector, checksums } => of_blocks(1, *flags, *sector, checksums),
-        Payload::Flush { flags, stripes } => {
-            let stripes: Vec<u8> = stripes.iter().flat_map(|stripe| stripe.to_le_bytes()).collect();
-            [head(2, *flags, stripes.len()), stripes].concat()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,23 +354,20 @@ mod tests {
     }
 
     #[test]
-    fn payloads_of_a_row_stay_together() {
-        let row = |sector: u64| {
-            vec![
-                Payload::Data { flags: 0, sector, checksums: vec![1] },
-                Payload::Parity { flags: 0, sector, checksums: vec![2, 3] },
-            ]
-        };
-        let blocks = pack((0..200).map(|index| row(8 * index)));
-        assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [184, 184, 32]);
-        let bytes = |payloads: &Vec<Payload>| payloads.iter().map(Payload::bytes).sum::<usize>();
-        assert!(blocks.iter().all(|payloads| bytes(payloads) <= BLOCK_BYTES - HEAD_BYTES));
-        for payloads in blocks {
-            let meta = MetaBlock { sequence: 1, position: 8, payloads };
-            let mut block = [0; BLOCK_BYTES];
-            meta.encode(ARRAY, &mut block);
-            assert_eq!(MetaBlock::decode(ARRAY, &block), Some(meta));
+    fn a_draft_takes_payloads_as_long_as_there_is_room() {
+        let (mut bytes, bytes_of_row) = ([1; BLOCK_BYTES], payload_bytes(1) + payload_bytes(2));
+        let mut draft = Draft::begin(&mut bytes);
+        let mut payloads = Vec::new();
+        while draft.has_room(bytes_of_row) {
+            let sector = 4 * u64::try_from(payloads.len()).unwrap();
+            draft.push_data(&mut bytes, sector, &[1]);
+            draft.push_parity(&mut bytes, sector, &[2, 3]);
+            payloads.push(Payload::Data { flags: 0, sector, checksums: vec![1] });
+            payloads.push(Payload::Parity { flags: 0, sector, checksums: vec![2, 3] });
         }
+        assert_eq!((payloads.len() / 2, draft.sectors()), (92, 277 * BLOCK_SECTORS));
+        draft.finish(ARRAY, 1, 8, &mut bytes);
+        assert_eq!(MetaBlock::decode(ARRAY, &bytes), Some(MetaBlock { sequence: 1, position: 8, payloads }));
     }
 
     #[test]

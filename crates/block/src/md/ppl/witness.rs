@@ -36,8 +36,7 @@ pub struct Sums {
 /// Sum of a chunk's rows: CRC32C of the CRC32Cs of its blocks.
 #[must_use]
 pub fn sum_of<'a>(rows: impl Iterator<Item = &'a Block>) -> u32 {
-    let sums: Vec<[u8; 4]> = rows.map(|block| crc32c(&block[..]).to_le_bytes()).collect();
-    crc32c_of_pieces(sums.iter().map(|sum| &sum[..]))
+    crc32c_of_pieces(rows.map(|block| crc32c(&block[..]).to_le_bytes()))
 }
 
 /// Words that the sums of so many pieces take.
@@ -52,25 +51,39 @@ pub fn has_room(words: usize) -> bool {
     words <= WORDS_MAX
 }
 
-/// Writes the block.
-///
-/// # Panics
-/// When there are more sums than fit.
-pub fn encode(all: &[Sums], block: &mut Block) {
-    let of = |own: &Sums| {
-        let count = u32::try_from(own.sums.len()).expect("at most 32 pieces");
-        [own.entry, count].into_iter().chain(own.sums.iter().copied()).collect::<Vec<u32>>()
-    };
-    let words: Vec<u32> = all.iter().flat_map(of).collect();
-    assert!(has_room(words.len()), "{} words", words.len());
-    block.fill(0);
-    put(block, at::MAGIC, &MAGIC);
-    put(block, at::COUNT, &u32::try_from(words.len()).expect("at most 1020").to_le_bytes());
-    for (index, word) in words.iter().enumerate() {
-        put(block, at::WORDS + 4 * index, &word.to_le_bytes());
+/// Witness that is written down entry by entry.
+#[derive(Debug)]
+pub struct Draft {
+    words: usize,
+}
+
+impl Draft {
+    /// Begins a block.
+    pub fn begin(block: &mut Block) -> Draft {
+        block.fill(0);
+        Draft { words: 0 }
     }
-    let sum = crc32c(&block[..]);
-    put(block, at::CHECKSUM, &sum.to_le_bytes());
+
+    /// Adds the sums of an entry: those of the data chunks that it modifies, in order, and last that of the parity.
+    ///
+    /// # Panics
+    /// When they do not fit.
+    pub fn push(&mut self, block: &mut Block, entry: u32, sums: &[u32]) {
+        assert!(has_room(self.words + words_of(sums.len())), "{} words", self.words);
+        let count = u32::try_from(sums.len()).expect("at most 32 pieces");
+        for word in [entry, count].iter().chain(sums) {
+            put(block, at::WORDS + 4 * self.words, &word.to_le_bytes());
+            self.words += 1;
+        }
+    }
+
+    /// Ends the block.
+    pub fn finish(self, block: &mut Block) {
+        put(block, at::MAGIC, &MAGIC);
+        put(block, at::COUNT, &u32::try_from(self.words).expect("at most 1020").to_le_bytes());
+        let sum = crc32c(&block[..]);
+        put(block, at::CHECKSUM, &sum.to_le_bytes());
+    }
 }
 
 /// Sums in a block; none when it is no witness, or damaged.
@@ -95,6 +108,12 @@ pub fn decode(block: &Block) -> Vec<Sums> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn encode(all: &[Sums], block: &mut Block) {
+        let mut draft = Draft::begin(block);
+        all.iter().for_each(|own| draft.push(block, own.entry, &own.sums));
+        draft.finish(block);
+    }
 
     #[test]
     fn sums_come_back_and_damage_is_noticed() {

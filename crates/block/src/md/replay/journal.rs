@@ -8,7 +8,7 @@
 use crate::md::assembly::{Assembly, Part};
 use crate::md::geometry::Stripe;
 use crate::md::journal::{
-    BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, Ring, SEQUENCE_JUMP, checksum, pack,
+    BLOCK_BYTES, BLOCK_SECTORS, HEAD_BYTES, MetaBlock, Payload, Ring, SEQUENCE_JUMP, checksum, payload_bytes,
 };
 use crate::md::member::Member;
 use crate::md::reader::{ROW_SECTORS, Reader, Row};
@@ -244,14 +244,15 @@ pub(in crate::md) fn ending<M: Media + ?Sized>(
     };
     let payload = |row: &Row| {
         let checksums = parities(row).map(|block| checksum(array, &block[..])).collect();
-        vec![Payload::Parity { flags: 0, sector: row.0, checksums }]
+        Payload::Parity { flags: 0, sector: row.0, checksums }
     };
+    let rows_of_block = (BLOCK_BYTES - HEAD_BYTES) / payload_bytes(reader.geometry().parities().into());
     let mut contents = walked.completed.iter().flat_map(parities);
     let (mut position, mut sequence) = (walked.position, last);
     let (mut used, mut appended) = (walked.sectors, Vec::new());
-    for payloads in pack(walked.completed.iter().map(payload)) {
+    for rows in walked.completed.chunks(rows_of_block) {
         sequence = sequence.saturating_add(1);
-        let meta = MetaBlock { sequence, position, payloads };
+        let meta = MetaBlock { sequence, position, payloads: rows.iter().map(payload).collect() };
         used += meta.sectors();
         // The block behind has to find room too.
         if used + BLOCK_SECTORS > ring.sectors() {
