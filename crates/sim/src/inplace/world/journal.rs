@@ -52,7 +52,7 @@ impl World {
         let is_told = is_right && !status.is_broken && !self.journal.is_lost && status.events != events;
         let since = is_told.then(|| since.unwrap_or(self.now));
         self.journal.synced.0 = since;
-        let slowest = self.disks[0].slowest().0;
+        let slowest = self.disks.iter().map(|disk| disk.slowest().0).max().expect("a member");
         self.is_new &= since.is_none_or(|since| self.now <= since + Nanos(COMMANDS_TO_TELL * slowest));
     }
 
