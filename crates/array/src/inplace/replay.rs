@@ -39,6 +39,8 @@ enum State {
     Writing,
     Flushing,
     Through,
+    /// Too many members were lost before all of it was written.
+    Abandoned,
 }
 
 /// See the module.
@@ -63,10 +65,10 @@ impl Replay {
         Replay { log, stages, state, pending: 0 }
     }
 
-    /// True when all blocks are durable.
+    /// True when all blocks are durable, or never will be.
     #[must_use]
     pub fn is_through(&self) -> bool {
-        self.state == State::Through
+        matches!(self.state, State::Through | State::Abandoned)
     }
 }
 
@@ -75,6 +77,13 @@ impl InPlace {
     #[must_use]
     pub fn is_replaying(&self) -> bool {
         !self.ahead.replay.is_through()
+    }
+
+    /// True when a journal has rows that were not written to the members, and never will be: what these hold may be torn, or older
+    /// than what was answered. Nothing is read then. Data beside a partial parity log are right in any case.
+    #[inline]
+    pub(super) fn lacks_replay(&self) -> bool {
+        self.ahead.replay.state == State::Abandoned && self.ahead.journal.is_some()
     }
 
     /// Writes blocks, and flushes them at last; true when something moved.
@@ -92,7 +101,9 @@ impl InPlace {
             return true;
         }
         moved = true;
+        let has_rest = self.ahead.replay.stages.iter().any(|stage| !stage.is_empty());
         self.ahead.replay.state = match self.ahead.replay.state {
+            State::Writing if is_broken && has_rest => State::Abandoned,
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
                     self.ahead.replay.pending += 1;
@@ -100,7 +111,7 @@ impl InPlace {
                 }
                 State::Flushing
             }
-            State::Opening => unreachable!("left above"),
+            State::Opening | State::Abandoned => unreachable!("left above"),
             State::Writing | State::Flushing | State::Through => State::Through,
         };
         moved

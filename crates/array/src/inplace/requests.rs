@@ -221,6 +221,9 @@ impl InPlace {
         if self.is_shard() && self.is_away(self.map.place(lba).strip) {
             return self.hand_read(request, lba, (index, run));
         }
+        if self.lacks_replay() {
+            return self.requests.fail(request);
+        }
         let (member, row) = self.map.locate(lba);
         // What a replay has not settled may be read otherwise after another crash, without the member.
         let is_straight =

@@ -92,6 +92,7 @@ impl InPlace {
 
     /// Gives readers their blocks, decoded where need be.
     pub(super) fn hand_out(&mut self, number: u32) {
+        let lacks_replay = self.lacks_replay();
         let Slot { strip, round, .. } = self.table.slot_mut(number);
         let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round of reads");
@@ -101,6 +102,10 @@ impl InPlace {
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             let facts = self.sync.judge(facts, order, row_number);
+            if lacks_replay {
+                self.requests.fail(request);
+                continue;
+            }
             if row.old.get(wanted.piece).is_none() {
                 if facts.read(wanted.piece).is_none() {
                     self.counters.unreadable += 1;

@@ -42,6 +42,21 @@ fn cut_off_again(step: u64) -> Vec<Act> {
     first.chain(lost).chain([Act::ReadAll, Act::Add(1), Act::Rebuild, Act::Stop, Act::ReadAll]).collect()
 }
 
+/// More members die than there are parities while a journal is replayed: what was not written to the others may be torn there, or old,
+/// and is not read.
+fn broken_in_a_replay(step: u64) -> Vec<Act> {
+    let writes = (0..4).map(|index| write(40 * index, 36));
+    let cut_off = [Act::Drain, Act::Crash, events(step)];
+    let lost = [Act::Die(0), Act::Die(1), Act::Die(3)];
+    let reads = (0..156).map(|lba| Act::Read { lba, blocks: 1 });
+    writes
+        .chain(cut_off)
+        .chain(lost)
+        .chain(reads)
+        .chain([Act::Drain, Act::Revive, Act::Stop, Act::ReadAll])
+        .collect()
+}
+
 /// More is written than a ring holds.
 fn many(step: u64) -> Vec<Act> {
     let writes = (0..40).map(|index| write((7 * index + step) % 44, 1 + index % 4));
@@ -158,6 +173,7 @@ fn runs(name: &'static str, plan: &Plan, count: u64, acts: impl Fn(u64) -> Vec<A
 /// All of them.
 pub fn all() -> Vec<(&'static str, Run)> {
     let slow = Plan { latency: 200_000, ..journaled(600) };
+    let wide = Plan { stripes: 32, ..twofold(4096) };
     let uncached = Plan { is_volatile: false, ..journaled(600) };
     let seeded = Plan {
         seed: 77_200_018_324,
@@ -200,6 +216,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
             [vec![Act::Fail(4)], cut_off_without(&[0], step), vec![Act::Add(4), Act::Rebuild]].concat()
         }),
         runs("journal-and-a-replay-that-is-cut-off", &slow, 40, cut_off_again),
+        runs("journal-and-too-many-lost-in-its-replay", &wide, 12, broken_in_a_replay),
         runs("journal-that-is-full", &journaled(424), 30, many),
         runs("journal-of-rows-without-parity", &slow, 24, without_parity),
         runs("journal-of-an-array-that-was-never-in-sync", &is_new, 12, new),
