@@ -173,6 +173,9 @@ fn state_of(node: &BlockNode) -> State {
         Ok(false) if node.read_only => return State::ReadOnly,
         Ok(false) => {}
     }
+    if let Some(why) = node.misalignment() {
+        return State::Unsuited { why, remedy: None };
+    }
     if zoned::is_zoned(&node.path) {
         return state_of_zoned(node);
     }

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of the sectors that sysfs counts in, whatever the device's blocks are.
 const SECTOR_BYTES: u64 = 512;
+/// Sectors of a block of 4 KiB.
+const BLOCK_SECTORS: u64 = 8;
 
 /// Kind of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +76,8 @@ pub struct BlockNode {
     pub id: Option<String>,
     /// Its size.
     pub size_bytes: u64,
+    /// Sector of its disk at which it begins, in units of 512 bytes.
+    pub first_sector: u64,
     /// Smallest transfer.
     pub logical_block_bytes: u64,
     /// A disk that turns.
@@ -84,6 +88,18 @@ pub struct BlockNode {
     pub zones: Option<Zones>,
     /// Mount points, devices and arrays that use it or a part of it.
     pub users: Vec<String>,
+}
+
+impl BlockNode {
+    /// Why blocks of 4 KiB would lie across those of the disk, where they do.
+    pub fn misalignment(&self) -> Option<String> {
+        let first = self.first_sector;
+        (!first.is_multiple_of(BLOCK_SECTORS)).then(|| {
+            format!(
+                "it begins at sector {first}, in the middle of a block of 4 KiB: make the partition anew, at a multiple of {BLOCK_SECTORS} sectors"
+            )
+        })
+    }
 }
 
 /// Hardware under a drive.
@@ -242,6 +258,7 @@ impl Host {
             serial: serial_of(whole),
             id: id_of(dir, whole),
             size_bytes,
+            first_sector: number(&dir.join("start")).unwrap_or(0),
             logical_block_bytes: number(&queue.join("logical_block_size")).unwrap_or(SECTOR_BYTES),
             rotating: number(&queue.join("rotational")) == Some(1),
             read_only: number(&dir.join("ro")) == Some(1),
@@ -441,9 +458,9 @@ mod tests {
         host.device(
             "sda/sda1",
             1 << 20,
-            &[("dev", "8:1"), ("partition", "1"), ("uevent", "MAJOR=8\nPARTUUID=0a-1\n")],
+            &[("dev", "8:1"), ("partition", "1"), ("start", "63"), ("uevent", "MAJOR=8\nPARTUUID=0a-1\n")],
         );
-        host.device("sda/sda2", 1 << 20, &[("dev", "8:2"), ("partition", "2")]);
+        host.device("sda/sda2", 1 << 20, &[("dev", "8:2"), ("partition", "2"), ("start", "1048640")]);
         host.device("nvme10n1", 8, &[("dev", "259:9"), ("serial", "S1"), ("ro", "1")]);
         host.device("nvme2n1", 8, &[("dev", "259:1"), ("holders/md7/x", "")]);
         host.device("loop0", 0, &[]);
@@ -471,6 +488,8 @@ mod tests {
         assert_eq!(disk.id.as_deref(), Some("wwn.0x5"));
         assert_eq!(disk.users, ["sda1 swap space", "sda2 mounted on /srv/a b"]);
         assert_eq!((first.kind, first.id.as_deref()), (Kind::Partition, Some("partuuid.0a-1")));
+        assert!(first.misalignment().is_some_and(|why| why.starts_with("it begins at sector 63")));
+        assert!(disk.misalignment().is_none() && other.misalignment().is_none());
         assert_eq!((other.id.as_deref(), tenth.id.as_deref()), (Some("wwn.0x5-part2"), Some("disk.S1")));
         assert_eq!(
             (&first.users[..], &other.users[..]),

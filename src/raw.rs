@@ -373,6 +373,9 @@ pub fn expect_free(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> 
             path.display()
         )));
     }
+    if let Some(why) = Host::here().node_at(path).and_then(|node| node.misalignment()) {
+        return Err(Exit::Usage.error(format!("{}: {why}; nothing was written", path.display())));
+    }
     let target = Target::open(path)?;
     expect_given_up(path, force, own)?;
     target.expect_empty(force.is_said())?;
