@@ -550,6 +550,8 @@ impl World {
         if !self.come_to_rest()? || self.lies.are_there() {
             return Ok(());
         }
+        // A repair that is answered and not done would be found by the next scrub.
+        self.disks.iter().for_each(DiskHandle::forget_lie);
         self.locate_rot()?;
         let chunk_rows = u64::from(self.plan.chunk) / 8;
         let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
