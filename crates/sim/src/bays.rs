@@ -100,11 +100,19 @@ impl Bays {
         place.map(|place| *place = None).is_some()
     }
 
+    /// Drives of another array are taken out. Those that were in their places are put back, but for one that is in another
+    /// place by now.
     pub(crate) fn unplug_foreign(&mut self) {
         for (place, drive) in std::mem::take(&mut self.foreign) {
             assert!(place < self.places.len(), "place {place} of {}", self.places.len());
-            self.places[place] = drive;
+            self.places[place] = drive.filter(|drive| !self.places.contains(&Some(*drive)));
         }
+        assert!(self.has_each_once(), "no drive is in two places");
+    }
+
+    fn has_each_once(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        self.places.iter().flatten().all(|drive| seen.insert(drive))
     }
 
     /// An operator leaves out the drive in a place, if it is one that is to blame. Drives may have been exchanged.

@@ -75,6 +75,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "crash-volatile-cache",
     "crash-with-cold-survivors",
     "drive-away-and-back",
+    "drive-back-beside-a-stranger",
     "drive-blank",
     "drive-dies",
     "drive-dies-at-footer",
