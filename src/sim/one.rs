@@ -35,19 +35,26 @@ fn tell_failure(origin: &Origin, scenario: &Scenario, index: usize, failure: &Fa
     for number in end.saturating_sub(STEPS_SHOWN)..end {
         text += &format!("  {:>5}  {}\n", number + 1, scenario.steps[number]);
     }
-    let keep = failure.lba.map_or(Keep::All, Keep::Block);
-    text += &match failure.lba {
+    // A run that does not end has no events to tell: they are with its thread.
+    if !failure.is_endless {
+        text += &tell_history(scenario, failure);
+    }
+    text += &format!("\nFAILED at {}\n  {}\n", place(scenario, index), failure.what.replace('\n', "\n  "));
+    text += &format!("reproduce it: {}\n", origin.command());
+    text
+}
+
+fn tell_history(scenario: &Scenario, failure: &Failure) -> String {
+    let mut text = match failure.lba {
         Some(lba) => format!("\nhistory of block {lba}\n"),
         None => "\nthe last events\n".to_owned(),
     };
-    let history = run(scenario, keep).lines;
+    let history = run(scenario, failure.lba.map_or(Keep::All, Keep::Block)).lines;
     let skipped = history.len().saturating_sub(LINES_SHOWN);
     if skipped > 0 {
         text += &format!("  ({skipped} lines before; --trace FILE writes every event)\n");
     }
     history[skipped..].iter().for_each(|line| text += &format!("  {line}\n"));
-    text += &format!("\nFAILED at {}\n  {}\n", place(scenario, index), failure.what.replace('\n', "\n  "));
-    text += &format!("reproduce it: {}\n", origin.command());
     text
 }
 

@@ -10,11 +10,13 @@ pub use minimise::minimise;
 
 use crate::run::guarded_run;
 use crate::tally::Failure;
+use crate::watchdog::{Place, RUN_MAX, watch};
 use serde::Serialize;
 use std::fmt::{self, Debug};
+use std::time::Duration;
 
 /// Counts of what runs did.
-pub trait Counts: Copy + Debug + Default + Send + Serialize {
+pub trait Counts: Copy + Debug + Default + Send + Serialize + 'static {
     /// Adds the counts of another run.
     fn add(&mut self, other: &Self);
 }
@@ -26,9 +28,9 @@ pub trait World: Sized {
     /// Command that runs this world.
     const COMMAND: &'static str;
     /// What the world is made of.
-    type Plan: Clone + Debug + PartialEq;
+    type Plan: Clone + Debug + PartialEq + Send + 'static;
     /// What can happen.
-    type Act: Clone + Debug + PartialEq;
+    type Act: Clone + Debug + PartialEq + Send + 'static;
     /// Counts of what was done.
     type Tally: Counts;
 
@@ -114,6 +116,21 @@ impl<W: World> Run<W> {
     /// Makes the world and carries out the acts in it. A panic is a failure like any other.
     #[must_use]
     pub fn run(&self) -> Outcome<W::Tally> {
+        self.run_within(RUN_MAX)
+    }
+
+    /// Runs it; it fails where it is when it does not end in this time.
+    pub(crate) fn run_within(&self, run_max: Duration) -> Outcome<W::Tally> {
+        let Run { plan, acts } = self.clone();
+        let watched = watch(run_max, move |place| Run::<W> { plan, acts }.run_here(place));
+        watched.unwrap_or_else(|failed| Outcome {
+            failure: Some(failed),
+            hash: 0,
+            tally: W::Tally::default(),
+        })
+    }
+
+    fn run_here(&self, place: &Place) -> Outcome<W::Tally> {
         let mut world = match guarded_run(|| W::new(&self.plan)) {
             Ok(world) => world,
             Err(failure) => {
@@ -121,12 +138,14 @@ impl<W: World> Run<W> {
             }
         };
         for (index, act) in self.acts.iter().enumerate() {
+            place.reach(index);
             match guarded_run(|| world.act(act)) {
                 Ok(true) => {}
                 Ok(false) => return world.outcome(None),
                 Err(found) => return world.outcome(Some((index, found))),
             }
         }
+        place.reach(self.acts.len());
         let failure = guarded_run(|| world.end()).err().map(|found| (self.acts.len(), found));
         world.outcome(failure)
     }

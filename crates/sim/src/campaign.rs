@@ -3,12 +3,14 @@
 //! Each run depends on its seed alone, so the number of threads changes nothing but the time it takes.
 
 use crate::Failure;
-use crate::run::{Outcome, Scenario, run};
+use crate::run::{Outcome, Scenario, run, run_within};
 use crate::scenarios::SCENARIOS;
 use crate::trace::Keep;
+use crate::watchdog::RUN_MAX;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Sums over the runs of a campaign.
 #[derive(Clone, Debug, Default)]
@@ -169,13 +171,18 @@ impl Campaign<'_> {
     /// When a thread cannot be started.
     #[must_use]
     pub fn run_after(&self, totals: Totals) -> Totals {
+        self.run_within(RUN_MAX, totals)
+    }
+
+    /// Runs that do not end in this time have failed.
+    fn run_within(&self, run_max: Duration, totals: Totals) -> Totals {
         if totals.failed() >= self.failures_max {
             return totals;
         }
         let totals = Mutex::new(totals);
         let seeds = Seeds { first: self.first, runs: self.runs, jobs: self.jobs };
         seeds.share_out(|seed| {
-            let outcome = run(&Scenario::draw(seed), Keep::Nothing);
+            let outcome = run_within(run_max, &Scenario::draw(seed), Keep::Nothing);
             if let Some((_, failure)) = &outcome.failure {
                 (self.failed)(seed, failure);
             }
@@ -185,5 +192,27 @@ impl Campaign<'_> {
             (self.go_on)(totals.runs, failed) && failed < self.failures_max
         });
         totals.into_inner().expect("a run catches its panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_that_take_too_long_are_named_and_the_next_are_run() {
+        let named = Mutex::new(Vec::new());
+        let campaign = Campaign {
+            first: 0,
+            runs: 4,
+            jobs: 1,
+            failures_max: usize::MAX,
+            failed: &|seed, failure| named.lock().expect("no run panics").push((seed, failure.is_endless)),
+            go_on: &|_, _| true,
+        };
+        // No run ends at once.
+        let totals = campaign.run_within(Duration::ZERO, Totals::default());
+        assert_eq!((totals.runs, totals.failed()), (4, 4));
+        assert_eq!(named.into_inner().ok(), Some(vec![(0, true), (1, true), (2, true), (3, true)]));
     }
 }

@@ -49,6 +49,7 @@ mod service;
 mod step;
 mod tally;
 mod trace;
+mod watchdog;
 mod world;
 
 pub use plan::{AREA_SEEDS, Baseline, Latency, Plan, Tearing};
@@ -56,3 +57,4 @@ pub use run::{Outcome, SEED_MAX, Scenario, ScenarioError, catch_panics, run};
 pub use step::{Damage, Scope, Step, StepError};
 pub use tally::{Failure, Tally};
 pub use trace::Keep;
+pub use watchdog::RUN_MAX;

@@ -5,12 +5,14 @@ use crate::script;
 use crate::step::{Step, StepError};
 use crate::tally::{Failure, Tally};
 use crate::trace::Keep;
+use crate::watchdog::{Place, RUN_MAX, watch};
 use crate::world::World;
 use drive::timing::Profile;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 use toml::Spanned;
 
 /// The largest seed that scenario files can say: their numbers have 63 bits.
@@ -201,29 +203,36 @@ pub fn catch_panics() {
 /// Runs a scenario.
 #[must_use]
 pub fn run(scenario: &Scenario, keep: Keep) -> Outcome {
-    RUNNING.set(true);
-    let outcome = run_here(scenario, keep);
-    RUNNING.set(false);
-    outcome
+    run_within(RUN_MAX, scenario, keep)
 }
 
-fn run_here(scenario: &Scenario, keep: Keep) -> Outcome {
+/// Runs a scenario, which fails where it is when it does not end in this time.
+pub(crate) fn run_within(run_max: Duration, scenario: &Scenario, keep: Keep) -> Outcome {
+    let scenario = scenario.clone();
+    let watched = watch(run_max, move |place| {
+        RUNNING.set(true);
+        run_here(&scenario, keep, place)
+    });
+    watched.unwrap_or_else(|(index, failure)| failed_at(index, failure))
+}
+
+fn run_here(scenario: &Scenario, keep: Keep, place: &Place) -> Outcome {
     let mut world = match guarded(|| World::new(&scenario.plan, keep)) {
         Ok(world) => world,
-        Err(failure) => return stillborn(failure),
+        Err(failure) => return failed_at(0, failure),
     };
     world.expect(&scenario.steps);
     let mut failure = None;
     for (index, step) in scenario.steps.iter().enumerate() {
+        place.reach(index);
         if let Err(found) = guarded(|| world.step(step)) {
             failure = Some((index, found));
             break;
         }
     }
-    if failure.is_none()
-        && let Err(found) = guarded(|| world.end())
-    {
-        failure = Some((scenario.steps.len(), found));
+    if failure.is_none() {
+        place.reach(scenario.steps.len());
+        failure = guarded(|| world.end()).err().map(|found| (scenario.steps.len(), found));
     }
     let mut rack = world.rack().lock();
     let (hash, events, lines) = (rack.trace.hash(), rack.trace.events(), rack.trace.take_lines());
@@ -257,9 +266,10 @@ fn guarded<T>(act: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     })
 }
 
-fn stillborn(failure: Failure) -> Outcome {
+/// Outcome of a run of which nothing else is known.
+fn failed_at(index: usize, failure: Failure) -> Outcome {
     Outcome {
-        failure: Some((0, failure)),
+        failure: Some((index, failure)),
         hash: 0,
         events: 0,
         tally: Tally::default(),

@@ -1,5 +1,7 @@
 //! Outcome of a run: what was done, and how it failed.
 
+use std::time::Duration;
+
 /// A failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -7,17 +9,25 @@ pub struct Failure {
     pub what: String,
     /// The block concerned, if it is one.
     pub lba: Option<u64>,
+    /// A call that does not end: whoever runs it again waits as long again, and leaves another thread behind.
+    pub is_endless: bool,
 }
 
 impl Failure {
     /// Something that concerns no single block.
     pub fn new(what: impl Into<String>) -> Failure {
-        Failure { what: what.into(), lba: None }
+        Failure { what: what.into(), lba: None, is_endless: false }
     }
 
     /// Something that concerns a block.
     pub fn at(lba: u64, what: impl Into<String>) -> Failure {
-        Failure { what: what.into(), lba: Some(lba) }
+        Failure { what: what.into(), lba: Some(lba), is_endless: false }
+    }
+
+    /// A call that was given up after this time.
+    pub(crate) fn endless(run_max: Duration) -> Failure {
+        let what = format!("does not end: still within one call after {} s", run_max.as_secs());
+        Failure { is_endless: true, ..Failure::new(what) }
     }
 }
 

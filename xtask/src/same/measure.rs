@@ -12,8 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time after which a run of the simulator is taken for an endless loop: most take less than a tenth of a second.
-const RUN_MAX: Duration = Duration::from_secs(120);
+/// Time after which a run of the simulator is taken for an endless loop, should it not say so by itself after two minutes: commits from
+/// before its watchdog do not, and most runs take less than a tenth of a second.
+const RUN_MAX: Duration = Duration::from_secs(150);
 /// Between two looks whether a run is over.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Between two lines about progress.

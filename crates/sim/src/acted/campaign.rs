@@ -3,8 +3,10 @@
 use super::{Counts, Outcome, Run, World};
 use crate::Failure;
 use crate::campaign::Seeds;
+use crate::watchdog::RUN_MAX;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// A run that failed: the act, and what went wrong.
 pub type Failed = (usize, Failure);
@@ -74,9 +76,19 @@ impl<T: Counts> Totals<T> {
         seeds: Seeds,
         go_on: &(dyn Fn(Through<'_>) -> bool + Sync),
     ) -> Totals<T> {
+        self.run_within::<W>(RUN_MAX, seeds, go_on)
+    }
+
+    /// Runs that do not end in this time have failed.
+    fn run_within<W: World<Tally = T>>(
+        self,
+        run_max: Duration,
+        seeds: Seeds,
+        go_on: &(dyn Fn(Through<'_>) -> bool + Sync),
+    ) -> Totals<T> {
         let totals = Mutex::new(self);
         seeds.share_out(|seed| {
-            let outcome = Run::<W>::draw(seed).run();
+            let outcome = Run::<W>::draw(seed).run_within(run_max);
             let mut totals = totals.lock().expect("a run catches its panics");
             totals.runs += 1;
             totals.count(&outcome, seed);
@@ -86,5 +98,73 @@ impl<T: Counts> Totals<T> {
             go_on(Through { seed, failed, runs: totals.runs, failures: totals.failed() })
         });
         totals.into_inner().expect("a run catches its panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A world in which the second act of every third seed is one endless call.
+    struct Endless;
+
+    /// Time after which it is given up here.
+    const RUN_MAX_SHORT: Duration = Duration::from_secs(2);
+
+    impl Counts for u64 {
+        fn add(&mut self, other: &u64) {
+            *self += other;
+        }
+    }
+
+    impl World for Endless {
+        const ENGINE: &'static str = "endless engine";
+        const COMMAND: &'static str = "none";
+        type Plan = u64;
+        type Act = bool;
+        type Tally = u64;
+
+        fn draw(seed: u64) -> Run<Endless> {
+            Run { plan: seed, acts: vec![false, seed % 3 == 2, false] }
+        }
+
+        fn scenarios() -> Vec<(&'static str, Run<Endless>)> {
+            Vec::new()
+        }
+
+        fn reseeded(_plan: &u64, seed: u64) -> u64 {
+            seed
+        }
+
+        fn new(_plan: &u64) -> Result<Endless, Failure> {
+            Ok(Endless)
+        }
+
+        fn act(&mut self, is_endless: &bool) -> Result<bool, Failure> {
+            loop {
+                if !is_endless {
+                    return Ok(true);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        fn end(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<u64> {
+            Outcome { failure, hash: 1, tally: 1 }
+        }
+    }
+
+    #[test]
+    fn a_seed_that_does_not_end_is_named_and_the_others_are_run() {
+        let seeds = Seeds { first: 0, runs: 6, jobs: 2 };
+        let totals = Totals::<u64>::default().run_within::<Endless>(RUN_MAX_SHORT, seeds, &|_| true);
+        assert_eq!((totals.runs, totals.tally), (6, 4), "the others ended");
+        let named: Vec<(u64, usize)> = totals.failures.iter().map(|(seed, (act, _))| (*seed, *act)).collect();
+        assert_eq!(named, [(2, 1), (5, 1)]);
+        assert!(totals.failures.values().all(|(_, failure)| failure.is_endless));
     }
 }

@@ -5,12 +5,16 @@ use super::{Run, World};
 /// Executions after which it is short enough.
 const EXECUTIONS_MAX: u32 = 3_000;
 
-/// The shortest run that was found to fail, of one that does; `None` when it passes.
+/// The shortest run that was found to fail, of one that does; `None` when it passes. One that does not end is cut behind the act
+/// where it stays, no more: each try would leave a thread behind.
 #[must_use]
 pub fn minimise<W: World>(failing: &Run<W>) -> Option<Run<W>> {
-    let (last, _) = failing.run().failure?;
+    let (last, failure) = failing.run().failure?;
     let acts = &failing.acts;
     let mut best = failing.with_acts(acts[..acts.len().min(last + 1)].to_vec());
+    if failure.is_endless {
+        return Some(best);
+    }
     let mut executions = 0;
     let mut chunk = best.acts.len().div_ceil(2).max(1);
     loop {

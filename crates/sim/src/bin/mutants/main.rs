@@ -225,8 +225,10 @@ fn try_one(about: &About, options: &Options) -> Verdict {
 /// Looks for a mutant of the log engine.
 fn search(about: &About, options: &Options) -> Search {
     let (found, runs) = find(about.name, options);
-    let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
-    if let Some((_, scenario, _)) = found.as_ref().filter(|_| options.form == Form::Scenarios) {
+    // Tries of a run that does not end would each leave a thread behind.
+    let ended = found.as_ref().filter(|(_, _, failure)| !failure.is_endless);
+    let needs = ended.map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
+    if let Some((_, scenario, _)) = ended.filter(|_| options.form == Form::Scenarios) {
         println!("{}", smallest(about, scenario).to_toml());
     }
     Search { found: found.map(|(by, _, failure)| (by, failure)), runs, needs }
