@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::engine::Array;
 use crate::tally::Failure;
 use crate::world::World;
-use array::log::scrub::ScrubOptions;
+use array::log::scrub::{ScrubOptions, ScrubState};
 use base::units::DriveIndex;
 
 impl World {
@@ -39,6 +39,8 @@ impl World {
             return Ok(());
         }
         assert!(self.service.clients.waiting() == 0, "clients are answered before a server stops");
+        let has_checkpoint = self.service.volume().log().is_some_and(|volume| volume.engine.has_checkpoint());
+        self.service.ledger.count("stops with a checkpoint", u64::from(has_checkpoint));
         self.service.volume = None;
         self.service.ledger.end_scrub();
         self.service.rack.lock().drives.iter_mut().for_each(Drive::forget_flight);
@@ -53,7 +55,13 @@ impl World {
     /// A scrub is stopped, if one is running.
     pub(crate) fn stop_scrub(&mut self) -> Result<(), Failure> {
         if let Some(volume) = self.service.volume().log() {
+            let status = volume.engine.scrub_status();
+            let was_running = status
+                .is_some_and(|scrub| matches!(scrub.state, ScrubState::Running | ScrubState::Repairing));
             volume.stop_scrub();
+            if was_running {
+                self.service.ledger.count("scrubs stopped", 1);
+            }
             self.service.ledger.end_scrub();
         }
         self.service.turn()
@@ -65,6 +73,7 @@ impl World {
             let rate = Some(kib_per_second << 10);
             volume.set_rebuild_rate(rate);
             volume.set_scrub_rate(rate);
+            self.service.ledger.count("rates changed", 1);
         }
         self.service.turn()
     }

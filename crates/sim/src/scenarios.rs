@@ -145,6 +145,8 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "older-copy-without-summary",
     "open-segments",
     "open-segments-append",
+    "operator-stops-a-scrub",
+    "operator-stops-in-order",
     "raid0-loses-a-drive",
     "raid01-loses-one-of-each",
     "raid4-loses-parity",
