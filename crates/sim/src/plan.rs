@@ -8,6 +8,7 @@ mod areas;
 use crate::engine::Array;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::policy::adaptive::Policy;
+use array::log::policy::tuned::Tuned;
 use array::log::policy::victim::GcPolicy;
 use array::log::survivors::GcStreams;
 use base::random::Random;
@@ -580,6 +581,7 @@ impl Plan {
             write_area_may_be_smaller: false,
             lifetimes: self.lifetimes(),
             slots_at_any_depth: self.slots_at_any_depth(),
+            tuned: Tuned::default(),
             mount_tag: 0,
         }
     }

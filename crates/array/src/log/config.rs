@@ -3,6 +3,7 @@
 use crate::log::lifetime::Lifetimes;
 use crate::log::pba::PbaFormat;
 use crate::log::policy::adaptive::Policy;
+use crate::log::policy::tuned::Tuned;
 use crate::log::policy::victim::GcPolicy;
 use crate::log::survivors::GcStreams;
 use base::erasure::ErasureCode;
@@ -157,6 +158,8 @@ pub struct Tuning {
     pub lifetimes: Lifetimes,
     /// Blocks that are worth a slot get one however many writes are under way: less wear, at the cost of throughput.
     pub slots_at_any_depth: bool,
+    /// Constants of the adaptive policy.
+    pub tuned: Tuned,
     /// Drawn at random for this mount: it tells copies of the array from one another that were used apart (ADR 70).
     pub mount_tag: u64,
 }
@@ -205,6 +208,7 @@ impl Default for Tuning {
             write_area_may_be_smaller: false,
             lifetimes: Lifetimes::default(),
             slots_at_any_depth: false,
+            tuned: Tuned::default(),
             mount_tag: 0,
         }
     }

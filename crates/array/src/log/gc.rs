@@ -15,7 +15,6 @@ use crate::log::flush::Flushed;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::policy::decision::Decision;
-use crate::log::policy::headroom::LOADS_MIN;
 use crate::log::policy::headroom::Pace;
 use crate::log::requests::PASSED_MAX;
 use crate::log::segment::SegmentSlot;
@@ -197,7 +196,8 @@ impl Shard {
 
     /// Loads stripes that recovery could not complete, to move their blocks.
     pub(super) fn move_weak_stripes(&mut self, fx: &mut Effects) {
-        while self.collector.moves.is_empty() && self.reader.loads.len() < LOADS_MIN as usize {
+        let loads_max = self.core.tuning.tuned.loads_min as usize;
+        while self.collector.moves.is_empty() && self.reader.loads.len() < loads_max {
             let Some((segment, stripe)) = self.rescue.weak.pop() else { return };
             self.start_rescue_load(segment, stripe, fx);
             self.core.segments.get_mut(segment).unpin();

@@ -9,6 +9,7 @@
 //!         whether what waits will ever get space                exhausted.rs
 //!         write mode of a segment                               mode.rs
 //!         those that last, in words                             decision.rs
+//!         numbers that were chosen by measurement               tuned.rs
 //! ```
 //! Nothing here changes anything: the processes ask, and act.
 
@@ -20,6 +21,7 @@ pub mod headroom;
 pub mod mode;
 pub mod queues;
 pub mod skew;
+pub mod tuned;
 pub mod victim;
 
 use crate::log::GC_RESERVE_SEGMENTS;

@@ -19,7 +19,6 @@ use crate::log::core::Core;
 use crate::log::core::Event;
 use crate::log::policy::adaptive::Policy;
 use crate::log::policy::decision::Decision;
-use crate::log::policy::queues::STRIPES_IN_FLIGHT_MOST;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
@@ -243,7 +242,7 @@ impl Stripes {
         let writes = places.filter(|place| place.mode == WriteMode::Write && !core.goes_by_deadline());
         for segment in writes.filter_map(|place| place.segment).map(|slot| core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
-            let most = STRIPES_IN_FLIGHT_MOST;
+            let most = core.tuning.tuned.stripes_in_flight_most;
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
         }
     }

@@ -144,7 +144,8 @@ impl Shard {
         let writer = &self.stripes.streams[stream.index()];
         let (stripe_blocks, chunk_blocks) =
             (writer.stripe_data_blocks as usize, writer.chunk_blocks as usize);
-        let stripes = (self.core.config.joined_blocks_max() as usize / chunk_blocks).max(1);
+        let stripes =
+            (self.core.config.joined_blocks_max(&self.core.tuning.tuned) as usize / chunk_blocks).max(1);
         let free_min = self.area.free_min(stripe_blocks as u64);
         let mut leaving = self.area.slots.moving_count();
         if self.area.slots.free_count() + leaving >= free_min {

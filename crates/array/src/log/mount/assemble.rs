@@ -20,6 +20,7 @@ use crate::log::pba::{Location, PbaFormat};
 use crate::log::policy::adaptive::{Demand, Policy};
 use crate::log::policy::decision::Decisions;
 use crate::log::policy::skew::Skew;
+use crate::log::policy::tuned::Tuned;
 use crate::log::reader::Reader;
 use crate::log::rebuild::MemberRebuild;
 use crate::log::rescue::Rescue;
@@ -76,12 +77,12 @@ pub fn run(
         + WriteArea::frames_max(&config, area_zones, slots_that_count.len());
     let slot_writes_max = if area_zones > 0 { SLOT_WRITES_MAX } else { 0 };
     let in_flight_max = slots.iter().zip(&streams).map(blocks_of).sum::<usize>() + slot_writes_max;
-    let clients = clients_of(&index, in_flight_max);
+    let clients = clients_of(&index, in_flight_max, &tuning.tuned);
     let stripes = Stripes {
         slots: StripeSlots::new(slots, config.members, chunks),
         batch: None,
         streams,
-        skew: Skew::new(config.volume_blocks),
+        skew: Skew::new(config.volume_blocks, &tuning.tuned),
         separates_survivors: false,
         sealing_waits: false,
     };
@@ -139,7 +140,7 @@ fn apply_tuning(shard: &mut Shard) {
 }
 
 /// Nobody has asked for anything yet, and no more blocks than this will be in flight.
-fn clients_of(index: &Index, in_flight_max: usize) -> Clients {
+fn clients_of(index: &Index, in_flight_max: usize, tuned: &Tuned) -> Clients {
     Clients {
         requests: Slab::default(),
         pending: VecDeque::new(),
@@ -147,7 +148,7 @@ fn clients_of(index: &Index, in_flight_max: usize) -> Clients {
         reads: Slab::default(),
         regions: RegionLocks::new(index.regions()),
         in_flight: InFlight::new(in_flight_max),
-        demand: Demand::default(),
+        demand: Demand::new(tuned),
         writes_outstanding: 0,
         writes_failed: false,
         stripe_failed: false,

@@ -22,34 +22,11 @@ use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::lifetime::Ghost;
 use crate::log::policy::Space;
-use crate::log::policy::queues::STRIPES_IN_FLIGHT_LEAST;
+use crate::log::policy::tuned::{Shape, Tuned};
 use crate::log::streams::OpenSegment;
 use crate::log::stripe::{Origin, Stripes};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
-
-/// Open segments of small chunks: a measured drive is at its limit with three or four writes in flight.
-const SMALL_SEGMENTS_MAX: u32 = 4;
-/// Open segments of large chunks beside those: 64 requests of 4 KiB are five stripes, each in zones of its own, as many on
-/// each of two channel groups.
-const LARGE_SEGMENTS_MAX: u32 = 6;
-/// Segments without data for each segment that may be open for clients. Chosen by `lab contest` of seed 7 over eight
-/// (docs/experiments.md): zones that are open are throughput where each is a die, and half of what is open holds data.
-const SPARE_PER_OPEN_SEGMENT: u32 = 3;
-/// C_s: the smallest there is, so that a lone write pads least.
-const SMALL_CHUNK_BLOCKS: u32 = 1;
-/// G: a zone runs empty at the end of each group, which small chunks reach soon.
-const APPEND_GROUP_STRIPES: u32 = 1024;
-/// C_l: beyond 16 KiB, bytes cost a drive the same in chunks of any size.
-const LARGE_CHUNK_BLOCKS: u32 = 4;
-/// Stripes under Zone Append in flight from which on a drive gains little: emulated ones without a write buffer have 16
-/// dies, measured ones reach their limit at 4 to 8.
-const APPENDS_WORTH: u32 = 16;
-/// Writes, or twice as many, after which what was under way is forgotten: requests in flight are fewer, mostly.
-const DEMAND_WRITES: u32 = 128;
-
-/// Time that a client on the same machine takes to send another request after an answer.
-const REACTION: Nanos = Nanos(2_000);
 
 /// Decider of where writes go and when stripes are closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,14 +41,18 @@ pub enum Policy {
 }
 
 /// Load that the engine observes from its clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Demand {
     /// Blocks of writes that were admitted and are not durable.
     blocks_under_way: u64,
-    /// The most of them while the last writes were admitted, fewer than [`DEMAND_WRITES`], and the most before that.
+    /// The most of them while the last writes were admitted, fewer than [`Tuned::demand_writes`], and the most before that.
     peaks: [u64; 2],
     /// Writes that the first peak is of.
     writes: u32,
+    /// Writes that a peak is of at most.
+    writes_max: u32,
+    /// Time that a client takes to react.
+    reaction: Nanos,
     /// Time until which clients that were answered may send more.
     reaction_until: Option<Instant>,
     /// No write was under way when nothing more happened.
@@ -81,10 +62,26 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// No client has asked for anything.
+    #[must_use]
+    pub fn new(tuned: &Tuned) -> Demand {
+        assert!(tuned.demand_writes > 0, "what is under way is of some writes");
+        Demand {
+            blocks_under_way: 0,
+            peaks: [0; 2],
+            writes: 0,
+            writes_max: tuned.demand_writes,
+            reaction: Nanos(tuned.reaction_ns.into()),
+            reaction_until: None,
+            is_idle: false,
+            lifetimes: None,
+        }
+    }
+
     /// A write is admitted.
     pub fn begin(&mut self, blocks: u64) {
         self.blocks_under_way += blocks;
-        if self.writes == DEMAND_WRITES {
+        if self.writes == self.writes_max {
             self.peaks = [0, self.peaks[0]];
             self.writes = 0;
         }
@@ -112,7 +109,7 @@ impl Demand {
 
     /// Clients are being answered at this time, and may send more at once; or they have had the time to.
     pub fn expect_reaction(&mut self, answered: Option<Instant>) {
-        self.reaction_until = answered.map(|now| now + REACTION);
+        self.reaction_until = answered.map(|now| now + self.reaction);
     }
 
     /// Clients write nothing and nothing more happens. True when that is new.
@@ -171,32 +168,40 @@ impl ArrayConfig {
     }
 
     /// True when enough segments hold no data for as many as are open for clients.
-    pub(in crate::log) fn has_spare_for_open(&self) -> bool {
-        (self.open.small + self.open.large) * SPARE_PER_OPEN_SEGMENT <= self.segments_without_data()
+    pub(in crate::log) fn has_spare_for_open(&self, shape: &Shape) -> bool {
+        (self.open.small + self.open.large) * shape.spare_per_two_segments <= 2 * self.segments_without_data()
     }
 
     /// The same array with chunks, modes and open segments chosen for its drives.
     #[must_use]
     pub fn adaptive(&self, traits: DriveTraits) -> ArrayConfig {
-        let large_chunk_blocks =
-            LARGE_CHUNK_BLOCKS.min(self.geometry.append_blocks_max).min(self.geometry.transfer_blocks_max);
+        self.adaptive_as(traits, &Shape::default())
+    }
+
+    /// The same with other constants, for experiments.
+    #[must_use]
+    pub fn adaptive_as(&self, traits: DriveTraits, shape: &Shape) -> ArrayConfig {
+        let Shape { small_segments_max, large_segments_max, .. } = *shape;
+        let transfer_max = self.geometry.append_blocks_max.min(self.geometry.transfer_blocks_max);
+        let large_chunk_blocks = shape.large_chunk_blocks.min(transfer_max);
         let with = |small, large| ArrayConfig {
-            chunk_blocks: SMALL_CHUNK_BLOCKS,
+            chunk_blocks: shape.small_chunk_blocks,
             group_stripes: 1,
             open: OpenSegments { small, large, large_chunk_blocks, append: AppendUse::OneSmall },
             ..self.clone()
         };
         // One segment, as ZapRAID has it: Zone Append keeps a drive busier then.
-        let one = ArrayConfig { group_stripes: APPEND_GROUP_STRIPES, ..with(1, 0) };
+        let one = ArrayConfig { group_stripes: shape.append_group_stripes, ..with(1, 0) };
         if !traits.has_write_buffer {
             return one;
         }
-        let affordable = |config: &ArrayConfig| config.validate().is_ok() && config.has_spare_for_open();
+        let affordable = |config: &ArrayConfig| config.validate().is_ok() && config.has_spare_for_open(shape);
         let more_large =
-            (SMALL_SEGMENTS_MAX + 1..=LARGE_SEGMENTS_MAX).map(|large| (SMALL_SEGMENTS_MAX, large));
-        let counts = (1..=SMALL_SEGMENTS_MAX).rev();
+            (small_segments_max + 1..=large_segments_max).map(|large| (small_segments_max, large));
+        let counts = (1..=small_segments_max).rev();
         let as_many = counts.flat_map(|count| [(count, count), (count, count - 1)]);
-        let pairs = more_large.rev().chain(as_many).filter(|(_, large)| *large > 0);
+        let pairs =
+            more_large.rev().chain(as_many).filter(|(_, large)| (1..=large_segments_max).contains(large));
         let mut several = pairs.map(|(small, large)| with(small, large));
         let one_each = || Some(with(1, 1)).filter(|config| config.validate().is_ok());
         several.find(affordable).or_else(one_each).unwrap_or(one)
@@ -232,7 +237,11 @@ impl Space<'_> {
     /// The stream whose stripes are as large as what is under way.
     pub(in crate::log) fn stream_in_demand(&self) -> Stream {
         let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
-        if 3 * self.demand.blocks() >= 2 * stripe { Stream::Large } else { Stream::Small }
+        if 6 * self.demand.blocks() >= u64::from(self.core.tuning.tuned.large_fill_sixths) * stripe {
+            Stream::Large
+        } else {
+            Stream::Small
+        }
     }
 
     /// True when one more segment of a stream may be open: as many as are affordable, of whichever chunks are in demand. The
@@ -310,7 +319,7 @@ impl Stripes {
             is_opening
                 || core
                     .stripes_pending_with_room(place)
-                    .is_some_and(|pending| pending < STRIPES_IN_FLIGHT_LEAST)
+                    .is_some_and(|pending| pending < core.tuning.tuned.stripes_in_flight_least)
         };
         let writer = &self.streams[stream.index()];
         writer.sealed.is_empty() && writer.open.iter().any(takes)
@@ -329,7 +338,7 @@ impl Stripes {
             return false;
         }
         let worth = |mode| match (mode, stream) {
-            (WriteMode::Append | WriteMode::Area, _) => APPENDS_WORTH,
+            (WriteMode::Append | WriteMode::Area, _) => core.tuning.tuned.appends_worth,
             (WriteMode::Write, Stream::Large) => 0,
             (WriteMode::Write, _) => 1,
         };
@@ -438,17 +447,18 @@ mod tests {
 
     #[test]
     fn demand_is_the_most_of_late() {
-        let mut demand = Demand::default();
+        let tuned = Tuned::default();
+        let mut demand = Demand::new(&tuned);
         for _ in 0..3 {
             demand.begin(5);
         }
         (0..3).for_each(|_| demand.end(5));
-        for _ in 0..DEMAND_WRITES - 3 {
+        for _ in 0..tuned.demand_writes - 3 {
             demand.begin(1);
             demand.end(1);
             assert_eq!(demand.blocks(), 15);
         }
-        for _ in 0..=2 * DEMAND_WRITES {
+        for _ in 0..=2 * tuned.demand_writes {
             demand.begin(1);
             demand.end(1);
         }

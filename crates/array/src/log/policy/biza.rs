@@ -20,7 +20,7 @@ use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::lifetime::{Ghost, LEVELS};
 use crate::log::policy::Space;
 use crate::log::policy::adaptive::{Demand, Policy};
-use crate::log::policy::headroom::LOADS_MIN;
+use crate::log::policy::tuned::Shape;
 use crate::log::segment::SegmentSlot;
 use base::units::Lba;
 use std::ops::Range;
@@ -56,7 +56,9 @@ impl ArrayConfig {
             ArrayConfig { group_stripes: 1, open, ..self.clone() }
         };
         let works = |config: &ArrayConfig| {
-            config.validate().is_ok() && config.has_spare_for_open() && config.affords_area(write_area_zones)
+            config.validate().is_ok()
+                && config.has_spare_for_open(&Shape::default())
+                && config.affords_area(write_area_zones)
         };
         let mut several = (2..=SEGMENTS_MAX).rev().map(with);
         several.find(works).unwrap_or_else(|| self.clone())
@@ -112,7 +114,7 @@ impl Space<'_> {
         let least = LOADS_MAX / 10;
         let more = (LOADS_MAX - least) * (begins - free) / (begins - full).max(1);
         let all = if begins == full { LOADS_MAX } else { least + more };
-        all.clamp(LOADS_MIN, LOADS_MAX)
+        all.clamp(self.core.tuning.tuned.loads_min, LOADS_MAX)
     }
 
     /// True when stripes of clients had better go to another segment: the collector writes to its channels.
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn blocks_written_again_have_lifetimes() {
-        let mut demand = Demand::default();
+        let mut demand = Demand::new(&crate::log::policy::tuned::Tuned::default());
         assert!(!demand.note_lifetimes(5..6), "nobody watches");
         demand.watch_lifetimes(1 << 30);
         assert!(!demand.note_lifetimes(5..6), "seen once");

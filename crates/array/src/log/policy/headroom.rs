@@ -25,17 +25,6 @@ use crate::log::stripe::Stripes;
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX};
 use zone::format::header::Stream;
 
-/// Stripes loaded at once while space is not short.
-pub const LOADS_MIN: u32 = 4;
-/// Clients wait for the victim below this, in quarters of a segment: more costs throughput, for no data lies in it, less
-/// lengthens tails (docs/adr/0015).
-const FLOOR_QUARTERS: u64 = 3;
-/// The collector rests above this, in quarters of a segment.
-const GOAL_QUARTERS: u64 = 4;
-/// More of both while a second segment is open for cold blocks, in quarters of a segment: its room counts, but is none that
-/// clients can have, and they would be stopped dead where the collector believes to have time.
-const COLD_QUARTERS: u64 = 4;
-
 /// State that paces clients and collector, beside the headroom.
 #[derive(Debug, Default)]
 pub struct Pace {
@@ -64,7 +53,21 @@ impl Space<'_> {
     }
 
     pub(in crate::log) fn goal_blocks(&self) -> u64 {
-        self.stripes.segment_blocks() * (GOAL_QUARTERS + self.stripes.cold_quarters()) / 4
+        self.eighths(self.floor_eighths() + self.core.tuning.tuned.goal_beyond_floor_eighths)
+    }
+
+    fn floor_blocks(&self) -> u64 {
+        self.eighths(self.floor_eighths())
+    }
+
+    fn floor_eighths(&self) -> u32 {
+        let tuned = &self.core.tuning.tuned;
+        tuned.floor_eighths + tuned.cold_eighths * u32::from(self.stripes.separates_survivors)
+    }
+
+    /// Blocks of so many eighths of a segment.
+    fn eighths(&self, count: u32) -> u64 {
+        self.stripes.segment_blocks() * u64::from(count) / 8
     }
 
     /// True when the headroom is below the goal.
@@ -88,6 +91,7 @@ impl Space<'_> {
         let free = self.core.segments.free_segments();
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
         let is_idle = self.demand.is_idle();
+        let loads_min = self.core.tuning.tuned.loads_min;
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         if self.core.is_biza() && is_for_space {
             return self.biza_loads();
@@ -96,15 +100,15 @@ impl Space<'_> {
         if !is_paced || is_urgent {
             let short = GC_START_SEGMENTS.saturating_sub(free);
             let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
-            return most.clamp(LOADS_MIN, LOADS_MAX);
+            return most.clamp(loads_min, LOADS_MAX);
         }
-        let (floor, goal) = (self.stripes.floor_blocks(), self.goal_blocks());
+        let (floor, goal) = (self.floor_blocks(), self.goal_blocks());
         let lacking = goal.saturating_sub(self.headroom_blocks()).min(goal - floor);
         if lacking == 0 {
             return 0;
         }
-        let more = u64::from(LOADS_MAX - LOADS_MIN) * lacking / (goal - floor);
-        LOADS_MIN + u32::try_from(more).expect("at most the difference")
+        let more = u64::from(LOADS_MAX - loads_min) * lacking / (goal - floor);
+        loads_min + u32::try_from(more).expect("at most the difference")
     }
 
     /// True when clients have written what the victim has freed so far, and space is short.
@@ -112,10 +116,9 @@ impl Space<'_> {
         if !self.core.is_adaptive() || self.collector.stage == Gc::Idle {
             return false;
         }
-        let least = self
-            .stripes
-            .floor_blocks()
-            .min(self.collector.pace.victim.headroom_blocks + self.collector.yielded_blocks(self.core) / 2);
+        let yielded = self.collector.yielded_blocks(self.core);
+        let yielded = yielded * u64::from(self.core.tuning.tuned.yield_eighths) / 8;
+        let least = self.floor_blocks().min(self.collector.pace.victim.headroom_blocks + yielded);
         self.headroom_blocks() < least
     }
 
@@ -168,13 +171,5 @@ impl Stripes {
     pub(in crate::log) fn segment_blocks(&self) -> u64 {
         let places = &self.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
-    }
-
-    pub(in crate::log) fn floor_blocks(&self) -> u64 {
-        self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
-    }
-
-    fn cold_quarters(&self) -> u64 {
-        COLD_QUARTERS * u64::from(self.separates_survivors)
     }
 }

@@ -13,11 +13,9 @@
 use crate::log::gc::Gc;
 use crate::log::gc::Move;
 use crate::log::policy::Space;
+use crate::log::policy::tuned::Tuned;
 use crate::log::segment::Segment;
 use zone::format::header::Stream;
-
-/// Most live blocks for each overwritten one: until 1/64 as many were overwritten, nothing is known.
-const LIVE_PER_EVIDENCE: u64 = 64;
 
 /// Overwritten blocks of late.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +24,25 @@ pub struct Skew {
     overwritten: [u64; 2],
     /// Count of overwritten blocks at which half are forgotten.
     overwritten_max: u64,
+    /// [`Tuned::live_per_evidence`].
+    live_per_evidence: u64,
+    /// [`Tuned::skew_eighths`].
+    skew_eighths: u32,
+    /// [`Tuned::strong_times`].
+    strong_times: u32,
 }
 
 impl Skew {
     /// Nothing is known of a volume of so many blocks.
     #[must_use]
-    pub fn new(volume_blocks: u64) -> Skew {
-        Skew { overwritten: [0; 2], overwritten_max: (volume_blocks / 2).max(1) }
+    pub fn new(volume_blocks: u64, tuned: &Tuned) -> Skew {
+        Skew {
+            overwritten: [0; 2],
+            overwritten_max: (volume_blocks / 2).max(1),
+            live_per_evidence: tuned.live_per_evidence.into(),
+            skew_eighths: tuned.skew_eighths,
+            strong_times: tuned.strong_times,
+        }
     }
 
     /// A client has overwritten a block in a segment of a stream.
@@ -54,18 +64,21 @@ impl Skew {
     }
 
     fn is_skewed_by(&self, live: [u64; 2]) -> bool {
-        self.rates(live).is_none_or(|[clients, moved]| 4 * moved < 3 * clients)
+        self.rates(live).is_none_or(|[clients, moved]| 8 * moved < u128::from(self.skew_eighths) * clients)
     }
 
     fn is_strong_by(&self, live: [u64; 2]) -> bool {
         // Of few, chance may say anything.
         let are_many = 4 * live[1] >= live.iter().sum();
-        are_many && self.rates(live).is_some_and(|[clients, moved]| 10 * moved < clients)
+        are_many
+            && self
+                .rates(live)
+                .is_some_and(|[clients, moved]| u128::from(self.strong_times) * moved < clients)
     }
 
     /// Rates at which live blocks of clients' segments and of the collector's are overwritten, times something.
     fn rates(&self, live: [u64; 2]) -> Option<[u128; 2]> {
-        let is_known = LIVE_PER_EVIDENCE * self.overwritten.iter().sum::<u64>() >= live.iter().sum();
+        let is_known = self.live_per_evidence * self.overwritten.iter().sum::<u64>() >= live.iter().sum();
         let [clients, moved] = self.overwritten.map(u128::from);
         let [live_clients, live_moved] = live.map(u128::from);
         is_known.then_some([clients * live_moved, moved * live_clients])
@@ -97,7 +110,7 @@ mod tests {
 
     #[test]
     fn moved_blocks_that_live_longer_are_noticed() {
-        let mut skew = Skew::new(10_000);
+        let mut skew = Skew::new(10_000, &Tuned::default());
         assert!(skew.is_skewed_by([100, 300]) && !skew.is_strong_by([100, 300]), "nothing is known");
         for _ in 0..100 {
             skew.overwrite(Stream::Small);
@@ -113,7 +126,7 @@ mod tests {
 
     #[test]
     fn few_moved_blocks_say_little() {
-        let mut skew = Skew::new(10_000);
+        let mut skew = Skew::new(10_000, &Tuned::default());
         (0..100).for_each(|_| skew.overwrite(Stream::Small));
         assert!(skew.is_skewed_by([1000, 10]) && !skew.is_strong_by([1000, 10]));
         assert!(skew.is_strong_by([1000, 500]));
@@ -121,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_was_long_ago_counts_no_more() {
-        let mut skew = Skew::new(1_000);
+        let mut skew = Skew::new(1_000, &Tuned::default());
         (0..5_000).for_each(|_| skew.overwrite(Stream::Large));
         assert!(skew.is_skewed_by([100, 100]));
         (0..5_000).for_each(|_| skew.overwrite(Stream::Cold));
