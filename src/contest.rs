@@ -1,9 +1,11 @@
-//! `zoneweave lab contest`: the adaptive policy against fixed configurations, in settings that a seed draws.
+//! `zoneweave lab contest`: the adaptive policy against fixed configurations, or against itself with other constants, in settings that a
+//! seed draws.
 
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::contest::earlier::Earlier;
+use lab::contest::sensitivity::{self, Row};
 use lab::contest::verdict::{Judged, Summary};
 use lab::contest::{self, Options};
 use std::fs;
@@ -27,6 +29,10 @@ pub struct Contest {
     /// Take the scores of the fixed configurations from an earlier contest of these settings, printed with --json
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Halve and double each tuned constant of the adaptive policy instead, and tell what that costs: exit code 1 when it is more than
+    /// 5 % of throughput or of the 99.9th percentile, in the geometric mean over all settings
+    #[arg(long, conflicts_with = "against")]
+    pub sensitivity: bool,
     /// Print one JSON object, with the scores of every configuration
     #[arg(long)]
     pub json: bool,
@@ -40,6 +46,9 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
 /// Holds a contest and prints who won. Exit code 1: the bar is missed.
 pub fn run(options: &Contest) -> Result<ExitCode> {
     let Contest { seed, cells, first, scale, json, .. } = *options;
+    if options.sensitivity {
+        return run_sensitivity(&sensitivity::Options { seed, first, cells, scale }, json);
+    }
     let earlier = options.against.as_deref().map(read_earlier).transpose()?;
     let steps = Steps::new("runs");
     let outcome = contest::run(&Options { seed, first, cells, scale, earlier }, |done, all, last| {
@@ -53,6 +62,46 @@ pub fn run(options: &Contest) -> Result<ExitCode> {
         print_summary(&outcome.summary);
     }
     Ok(if outcome.summary.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Varies each constant and prints what it costs. Exit code 1: one costs too much.
+fn run_sensitivity(options: &sensitivity::Options, json: bool) -> Result<ExitCode> {
+    let steps = Steps::new("runs");
+    let outcome = sensitivity::run(options, |done, all, last| steps.show(done, all, last))?;
+    steps.end();
+    if json {
+        println!("{}", serde_json::to_string(&outcome)?);
+    } else {
+        println!(
+            "{:26} {:>7} {:>7} {:>9} {:>11} {:>8} {:>8}",
+            "constant", "is", "with", "settings", "throughput", "p99", "p99.9"
+        );
+        outcome.rows.iter().for_each(print_row);
+        println!(
+            "{}",
+            if outcome.passes {
+                "no constant costs more than 5 %"
+            } else {
+                "some constants cost more than 5 %"
+            }
+        );
+    }
+    Ok(if outcome.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_row(row: &Row) {
+    let percent = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+    println!(
+        "{:26} {:>7} {:>7} {:>9} {:>11} {:>8} {:>8}{}",
+        row.constant,
+        row.default,
+        row.value,
+        format!("{} of {}", row.changed, row.cells),
+        percent(row.throughput),
+        percent(row.p99),
+        percent(row.p999),
+        if row.costs_too_much() { "  COSTS" } else { "" }
+    );
 }
 
 fn read_earlier(path: &Path) -> Result<Earlier> {

@@ -9,6 +9,7 @@
 
 pub mod cell;
 pub mod earlier;
+pub mod sensitivity;
 pub mod traffic;
 pub mod verdict;
 
@@ -227,7 +228,14 @@ fn draw(seed: u64, index: u64) -> Result<Cell> {
 
 /// Measures a contestant; `None` when there can be no such array.
 fn measure(cell: &Cell, contestant: Contestant, scale: f64) -> Result<Option<Scores>> {
-    let Ok(plan) = contestant.plan(cell) else { return Ok(None) };
+    match contestant.plan(cell) {
+        Ok(plan) => measure_plan(cell, plan, scale),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Measures the array of a plan under the load of a cell; `None` when there can be no such array.
+fn measure_plan(cell: &Cell, plan: Plan, scale: f64) -> Result<Option<Scores>> {
     if plan.config().is_err() {
         return Ok(None);
     }

@@ -165,7 +165,8 @@ impl Summary {
     }
 }
 
-fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+/// Geometric mean of ratios.
+pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let (count, sum) = values.fold((0, 0.0), |(count, sum), value| (count + 1, sum + value.ln()));
     (sum / precise(count)).exp()
 }

@@ -19,6 +19,7 @@ use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEver
 use array::log::lifetime::Lifetimes;
 use array::log::policy::adaptive::DriveTraits;
 use array::log::policy::decision::{Decision, Seen};
+use array::log::policy::tuned::{Shape, Tuned};
 use array::log::status::Health;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
@@ -91,8 +92,19 @@ pub struct Plan {
     pub lifetimes: Lifetimes,
     /// Blocks that are worth a slot get one however many writes are under way.
     pub slots_at_any_depth: bool,
+    /// Constants of the adaptive policy.
+    pub constants: Constants,
     /// Seed of the drives.
     pub seed: u64,
+}
+
+/// Constants of the adaptive policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Constants {
+    /// Those of which segments are open, and of their chunks.
+    pub shape: Shape,
+    /// Those of what is decided while the array is served.
+    pub tuned: Tuned,
 }
 
 /// Physical space of an array.
@@ -139,6 +151,7 @@ impl Plan {
             write_area_zones: setting.write_area_zones.unwrap_or(0),
             lifetimes: Lifetimes::default(),
             slots_at_any_depth: false,
+            constants: Constants::default(),
             seed,
         })
     }
@@ -223,7 +236,8 @@ impl Plan {
         let config = sizing::fit_zones(config, self.volume_blocks, is_enough)?;
         Ok(match self.scheme {
             Scheme::Adaptive => {
-                config.adaptive(DriveTraits { has_write_buffer: self.profile.has_write_buffer() })
+                let traits = DriveTraits { has_write_buffer: self.profile.has_write_buffer() };
+                config.adaptive_as(traits, &self.constants.shape)
             }
             Scheme::BizaPolicy => config.biza(self.write_area_zones),
             _ => config,
@@ -266,6 +280,7 @@ impl Plan {
             write_area_zones: self.write_area_zones,
             lifetimes: self.lifetimes,
             slots_at_any_depth: self.slots_at_any_depth,
+            tuned: self.constants.tuned,
             ..Tuning::default()
         }
     }
