@@ -108,7 +108,8 @@ impl<N> Role<N> {
     /// A client has left.
     pub(crate) fn on_client_gone(&self) {
         if let Role::Front(arrivals) = self {
-            arrivals.bulletin.clients_count.fetch_sub(1, Ordering::Relaxed);
+            let before = arrivals.bulletin.clients_count.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "a client leaves that was handed over");
         }
     }
 

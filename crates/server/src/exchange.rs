@@ -75,6 +75,7 @@ pub(crate) type Mesh<A, R> = (Vec<Exchange<A, R>>, Vec<Vec<Option<Caller<A, R>>>
 /// # Errors
 /// When the system has no descriptors left.
 pub(crate) fn mesh<A, R>(owners: usize, loops: usize) -> io::Result<Mesh<A, R>> {
+    assert!(owners <= loops, "owners are the first of the loops");
     let mut exchanges = Vec::new();
     let mut ways: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();
     for owner in 0..owners {
@@ -107,6 +108,7 @@ impl<A, R> Exchange<A, R> {
     /// Sends the replies of this turn, which has seen all asks that were taken.
     pub fn send(&mut self) {
         for line in &mut self.lines {
+            assert!(line.seen.load(Ordering::Relaxed) <= line.taken, "a turn sees no more than was taken");
             let is_news = line.seen.load(Ordering::Relaxed) != line.taken;
             // Whoever is woken by a reply knows that already.
             line.seen.store(line.taken, Ordering::Release);
@@ -159,7 +161,9 @@ impl<A, R> Caller<A, R> {
 
     /// How many of these a turn of the owner has seen.
     pub fn seen(&self) -> u64 {
-        self.seen.load(Ordering::Acquire)
+        let seen = self.seen.load(Ordering::Acquire);
+        assert!(seen <= self.asked, "an owner sees what was asked, and no more");
+        seen
     }
 
     /// Ends the turn: sends what was asked, and takes the replies that have come.

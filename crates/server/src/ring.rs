@@ -267,6 +267,9 @@ impl<T: Copy> Ring<T> {
         let index = usize::try_from(user_data).expect("an index we chose");
         let slot = self.in_flight[index].as_ref().expect("completions come for operations in flight");
         let token = slot.token;
+        // Its buffers are given back once: whoever had them twice would free them twice.
+        let is_transfer = matches!(slot.work, Work::Receive(..) | Work::Send(..));
+        assert!(!(more && is_transfer), "a transfer completes once");
         let count = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
         let event = match slot.work {
             Work::Accept => Event::Accepted(count.map(|_| adopt(result))),
@@ -304,6 +307,7 @@ impl<T: Copy> Ring<T> {
     fn reserve(&mut self, fd: &Rc<OwnedFd>, token: T, work: Work) -> OperationId {
         let operation = Some(InFlight { token, work, _fd: Rc::clone(fd) });
         if let Some(index) = self.vacant.pop() {
+            assert!(self.in_flight[index].is_none(), "the kernel has no operation in a vacant place");
             self.in_flight[index] = operation;
             return OperationId(index);
         }

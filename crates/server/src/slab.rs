@@ -42,6 +42,7 @@ impl<T> Slab<T> {
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a count, not a container")]
     pub fn len(&self) -> usize {
+        assert!(self.vacant.len() <= self.slots.len(), "a slot is vacant once");
         self.slots.len() - self.vacant.len()
     }
 
@@ -49,7 +50,7 @@ impl<T> Slab<T> {
     pub fn insert(&mut self, entry: T) -> Key {
         if let Some(index) = self.vacant.pop() {
             let slot = &mut self.slots[position(index)];
-            assert!(slot.entry.is_none());
+            assert!(slot.entry.is_none(), "a vacant slot has no tenant");
             slot.entry = Some(entry);
             return Key { index, generation: slot.generation };
         }

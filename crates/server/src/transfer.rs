@@ -84,7 +84,7 @@ impl Transfer {
         let from = self.bytes.len();
         write(&mut self.bytes);
         let to = self.bytes.len();
-        assert!(to >= from);
+        assert!(to >= from, "bytes are added, and none taken");
         if let Some(Piece::Bytes { to: end, .. }) = self.pieces.last_mut()
             && *end == from
         {
@@ -96,8 +96,8 @@ impl Transfer {
 
     /// Appends bytes `from..to` of `frame`, which moves in.
     pub fn push_frame(&mut self, frame: Frame, from: usize, to: usize) {
-        assert!(from < to);
-        assert!(to <= BLOCK_BYTES);
+        assert!(from < to, "a piece has bytes");
+        assert!(to <= BLOCK_BYTES, "a piece lies in its frame");
         self.pieces.push(Piece::Frame { index: self.frames.len(), from, to });
         self.frames.push(frame);
     }
@@ -111,6 +111,12 @@ impl Transfer {
 
     /// Appends room to receive into: bytes `from..to` of a buffer that is there already.
     pub fn push_room(&mut self, piece: Piece) {
+        let is_there = match piece {
+            Piece::Bytes { from, to } => from < to && to <= self.bytes.len(),
+            Piece::Frame { index, from, to } => from < to && to <= BLOCK_BYTES && index < self.frames.len(),
+            Piece::Value { .. } => false,
+        };
+        assert!(is_there, "room of a buffer that is there and may be written: {piece:?}");
         self.pieces.push(piece);
     }
 
@@ -134,6 +140,7 @@ impl Transfer {
     pub fn advance(&mut self, count: usize) {
         let mut left = count;
         while left > 0 {
+            assert!(self.pieces_done < self.pieces.len(), "no more is done than was left");
             let (from, to) = self.pieces[self.pieces_done].bounds();
             let step = left.min(to - *from);
             *from += step;

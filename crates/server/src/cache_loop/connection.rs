@@ -105,7 +105,7 @@ impl Connection {
     }
 
     pub(super) fn consume(&mut self, count: usize) {
-        assert!(self.from + count <= self.to);
+        assert!(self.from + count <= self.to, "no more is parsed than was received");
         self.from += count;
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
@@ -145,7 +145,7 @@ impl Connection {
     /// The input leaves for the kernel.
     pub(super) fn begin_receive(&mut self, now: Instant) -> Box<Transfer> {
         let mut input = self.input.take().expect("one receive at a time");
-        assert!(self.to < input.bytes.len());
+        assert!(self.to < input.bytes.len(), "a receive has room");
         self.lent_bytes = input.bytes.capacity();
         input.clear_pieces();
         input.push_room(Piece::Bytes { from: self.to, to: input.bytes.len() });
@@ -159,11 +159,11 @@ impl Connection {
 
     /// The input comes back with `count` bytes more.
     pub(super) fn end_receive(&mut self, mut input: Box<Transfer>, count: usize, now: Instant) {
-        assert!(self.input.is_none());
+        assert!(self.input.is_none(), "one receive at a time");
         let bytes = input.bytes.len();
         let room = bytes - self.to;
         self.to += count;
-        assert!(self.to <= bytes);
+        assert!(self.to <= bytes, "the kernel fills the room it was given");
         self.is_cramped = count == room;
         if self.to * 8 < bytes && bytes > INPUT_BYTES_MIN {
             input.bytes.truncate((bytes / 2).max(INPUT_BYTES_MIN));
@@ -188,6 +188,7 @@ impl Connection {
         let end = bytes.len();
         transfer.bytes = bytes;
         for (place, value) in values {
+            assert!((at..=end).contains(&place), "values lie among the bytes, in order");
             if place > at {
                 transfer.push_room(Piece::Bytes { from: at, to: place });
             }
@@ -204,6 +205,7 @@ impl Connection {
 
     /// `count` bytes are sent; true when that was all.
     pub(super) fn on_sent(&mut self, transfer: &mut Transfer, count: usize, now: Instant) -> bool {
+        assert!(self.is_sending, "what is sent was begun");
         transfer.advance(count);
         self.moved_at = now;
         self.send_watch.progress(now, STALL_LIMIT, count);
@@ -229,14 +231,14 @@ impl Connection {
     pub(super) fn count_memory(&mut self, front: &mut Front) {
         let input = self.input.as_ref().map_or(self.lent_bytes, |input| input.bytes.capacity());
         let held = input + self.session.bytes_held() + self.sending_bytes + self.spare_output.capacity();
-        assert!(front.memory.held >= self.held);
+        assert!(front.memory.held >= self.held, "memory of all holds that of each");
         front.memory.held = front.memory.held - self.held + held;
         self.held = held;
     }
 
     /// Its memory is free.
     pub(super) fn forget_memory(&mut self, front: &mut Front) {
-        assert!(front.memory.held >= self.held);
+        assert!(front.memory.held >= self.held, "memory of all holds that of each");
         front.memory.held -= self.held;
         self.held = 0;
     }

@@ -37,6 +37,18 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Moves on. Writing begins anew while other loops have not ended; nothing follows the end.
+    fn enter(&mut self, next: Phase) {
+        let is_next = matches!(
+            (*self, next),
+            (Phase::Serving, Phase::Draining { .. })
+                | (Phase::Draining { .. } | Phase::Writing { .. }, Phase::Writing { .. })
+                | (Phase::Writing { .. }, Phase::Done)
+        );
+        assert!(is_next, "{next:?} does not follow {self:?}");
+        *self = next;
+    }
+
     pub(super) fn due(self) -> Option<Instant> {
         match self {
             Phase::Draining { due } | Phase::Writing { due } => Some(due),
@@ -55,7 +67,7 @@ impl Server<'_> {
                 log::info!("stopping: {} clients are connected", self.connections.len());
                 self.doors.close(&mut self.ring)?;
                 self.seat.role.stop_others();
-                self.phase = Phase::Draining { due };
+                self.phase.enter(Phase::Draining { due });
                 for (key, survey) in self.seat.peers.give_up() {
                     self.tell(key, survey)?;
                 }
@@ -76,13 +88,13 @@ impl Server<'_> {
                     self.close_question(key);
                 }
                 self.cache.begin_stop();
-                self.phase = Phase::Writing { due };
+                self.phase.enter(Phase::Writing { due });
             }
-            Phase::Writing { .. } if self.phase_is_over() => self.phase = Phase::Done,
+            Phase::Writing { .. } if self.phase_is_over() => self.phase.enter(Phase::Done),
             Phase::Writing { due: end } if now >= end && !self.seat.role.is_last() => {
-                self.phase = Phase::Writing { due };
+                self.phase.enter(Phase::Writing { due });
             }
-            Phase::Writing { due: end } if now >= end => self.phase = Phase::Done,
+            Phase::Writing { due: end } if now >= end => self.phase.enter(Phase::Done),
             Phase::Writing { .. } if self.seat.role.is_last() => self.cache.others_have_ended(),
             Phase::Serving | Phase::Draining { .. } | Phase::Writing { .. } | Phase::Done => {}
         }

@@ -328,7 +328,7 @@ impl Client {
     /// A transfer with `frames_count` frames is sent.
     pub(crate) fn on_sent(&mut self, frames_count: usize) {
         self.send_watch.disarm();
-        assert!(self.frames_owed >= frames_count);
+        assert!(self.frames_owed >= frames_count, "frames are sent that were asked for");
         self.frames_owed -= frames_count;
     }
 
@@ -344,6 +344,7 @@ impl Client {
     }
 
     fn abandon(&mut self, desk: &mut Desk<'_>, operation: Key) {
+        assert!(self.operations_count > 0, "an operation is abandoned that was begun");
         if desk.abandon(operation) {
             self.operations_count -= 1;
         }

@@ -150,6 +150,7 @@ impl<'v> Desk<'v> {
     /// Begins an operation.
     pub(crate) fn open(&mut self, party: Party, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
         if kind == OperationKind::Read {
+            self.assert_within(range);
             self.record(false, range);
         }
         let operation =
@@ -159,8 +160,18 @@ impl<'v> Desk<'v> {
 
     /// Begins a write.
     pub(crate) fn open_write(&mut self, party: Party, cookie: u64, range: ByteRange) -> Key {
+        self.assert_within(range);
         self.record(true, range);
         self.open(party, cookie, OperationKind::Change, range)
+    }
+
+    /// Whoever asks has admitted the request.
+    fn assert_within(&self, range: ByteRange) {
+        assert!(
+            range.from <= range.to && range.to <= self.size_bytes,
+            "{range:?} of {} bytes",
+            self.size_bytes
+        );
     }
 
     fn record(&self, writes: bool, range: ByteRange) {
@@ -190,7 +201,9 @@ impl<'v> Desk<'v> {
     /// Asks for `blocks` blocks of a read, beginning `first_block` blocks into it.
     pub(crate) fn read_part(&mut self, operation: Key, first_block: u64, blocks: u64) {
         let entry = self.operations.at(operation).expect("parts belong to open operations");
-        let is_last = first_block + blocks == entry.range.blocks();
+        let blocks_end = first_block + blocks;
+        assert!(blocks > 0 && blocks_end <= entry.range.blocks(), "a part lies in its request");
+        let is_last = blocks_end == entry.range.blocks();
         let lba = entry.range.first_block().plus(first_block);
         let blocks = u32::try_from(blocks).expect("a part is at most 256 blocks");
         self.count_part(operation, is_last);
@@ -213,7 +226,7 @@ impl<'v> Desk<'v> {
                 self.submit_change(operation, RequestOp::Write { lba, frames, force_unit_access });
             }
             Cut::Merge { lba, from, to } => {
-                assert!(frames.len() == 1);
+                assert!(frames.len() == 1, "a merge is of one block");
                 let payload = frames.pop();
                 self.keep_vector(frames);
                 let id = plain_id(operation);
@@ -257,6 +270,7 @@ impl<'v> Desk<'v> {
 
     /// Flushes the volume before the server leaves; see [`Desk::final_flush_outcome`].
     pub(crate) fn begin_final_flush(&mut self) {
+        assert!(self.final_flush.is_none(), "a service ends once");
         self.volume.submit(self.now, Request { id: FINAL_FLUSH, op: RequestOp::Flush });
     }
 
@@ -293,7 +307,7 @@ impl<'v> Desk<'v> {
 
     /// Keeps a vector for later; its frames have gone elsewhere.
     pub(crate) fn keep_vector(&mut self, vector: Vec<Frame>) {
-        assert!(vector.is_empty());
+        assert!(vector.is_empty(), "its frames have gone elsewhere");
         if vector.capacity() > 0 && self.spare_vectors.len() < SPARE_VECTORS_MAX {
             self.spare_vectors.push(vector);
         }
@@ -302,6 +316,7 @@ impl<'v> Desk<'v> {
     /// Takes the frames of a part, which [`Desk::may_take`] allowed.
     pub(crate) fn take_frames(&mut self, blocks: u64, into: &mut Vec<Frame>) {
         let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
+        assert!(count <= self.frames_available(), "one frame is left for merges");
         self.volume.frames().take_many(count, into);
     }
 
@@ -311,7 +326,7 @@ impl<'v> Desk<'v> {
 
     fn count_part(&mut self, operation: Key, is_last: bool) {
         let entry = self.operations.at(operation).expect("parts belong to open operations");
-        assert!(entry.is_issuing);
+        assert!(entry.is_issuing, "no part follows the last one");
         entry.parts_pending += 1;
         entry.is_issuing = !is_last;
     }
@@ -325,7 +340,7 @@ impl<'v> Desk<'v> {
     ) -> Option<Answer> {
         let key = self.operations.key_at(index).expect("operations outlive their parts");
         let operation = self.operations.at(key).expect("the key is fresh");
-        assert!(operation.parts_pending > 0);
+        assert!(operation.parts_pending > 0, "a part is answered once");
         operation.parts_pending -= 1;
         let part_failed = outcome == Outcome::IoError;
         operation.has_failed |= part_failed;

@@ -64,6 +64,7 @@ impl<R: Copy> Held<R> {
         fill: impl FnOnce(&mut [Frame], Cut, u64) -> bool,
     ) -> Progress<R> {
         let blocks = self.blocks(desk);
+        assert!(blocks > 0, "what is held is not through");
         let (step, is_last) = match self.step {
             Step::Read(next) => {
                 desk.read_part(self.operation, next, blocks);
@@ -73,6 +74,7 @@ impl<R: Copy> Held<R> {
                 let cut = self.cut(from, desk);
                 let mut frames = desk.spare_vector();
                 desk.take_frames(blocks, &mut frames);
+                assert!(frames.len() as u64 == blocks, "a frame for each block of the part");
                 if !fill(&mut frames, cut, from - self.range.from) {
                     desk.volume.frames().give_many(&mut frames);
                     desk.keep_vector(frames);

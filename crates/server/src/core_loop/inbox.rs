@@ -91,7 +91,7 @@ impl Inbox {
 
     /// Drops the first `count` staged bytes.
     pub(crate) fn consume(&mut self, count: usize) {
-        assert!(self.from + count <= self.to);
+        assert!(self.from + count <= self.to, "no more is parsed than was received");
         self.from += count;
     }
 
@@ -102,9 +102,11 @@ impl Inbox {
 
     /// Begins a part; `take` puts its frames into the vector it is given.
     pub(crate) fn begin_part(&mut self, cut: Cut, take: impl FnOnce(&mut Vec<Frame>)) {
-        assert!(self.part.is_none());
+        assert!(self.part.is_none(), "one part at a time");
         let transfer = self.transfer.as_mut().expect("parts begin while parsing");
+        assert!(transfer.frames.is_empty(), "frames of the part before have left");
         take(&mut transfer.frames);
+        assert!(transfer.frames.len() as u64 == cut.blocks(), "a frame for each block of the part");
         self.part = Some(Part::new(cut));
     }
 
@@ -126,7 +128,7 @@ impl Inbox {
     /// Ends a complete part: its frames leave, `empty` stays in their place.
     pub(crate) fn end_part(&mut self, empty: Vec<Frame>) -> Vec<Frame> {
         let part = self.part.take().expect("a part is open");
-        assert!(part.bytes_missing() == 0);
+        assert!(part.bytes_missing() == 0, "the volume gets whole parts");
         let transfer = self.transfer.as_mut().expect("parts end while parsing");
         std::mem::replace(&mut transfer.frames, empty)
     }
@@ -138,7 +140,7 @@ impl Inbox {
         self.make_room(&mut transfer);
         transfer.clear_pieces();
         if let Some(part) = self.part {
-            assert!(self.from == self.to);
+            assert!(self.from == self.to, "what was staged is in the part, for it comes first");
             let mut bytes_filled = part.bytes_filled;
             while bytes_filled < part.bytes_total {
                 let (index, from, count) = part.place(bytes_filled);
@@ -154,6 +156,7 @@ impl Inbox {
 
     /// The receive is over and has brought `count` bytes.
     pub(crate) fn come_home(&mut self, transfer: Box<Transfer>, count: usize) {
+        assert!(self.transfer.is_none(), "one receive at a time");
         let mut left = count;
         if let Some(part) = &mut self.part {
             let into_part = left.min(part.bytes_missing());
@@ -161,7 +164,7 @@ impl Inbox {
             left -= into_part;
         }
         self.to += left;
-        assert!(self.to <= transfer.bytes.len());
+        assert!(self.to <= transfer.bytes.len(), "the kernel fills the room it was given");
         self.is_cramped = self.to == transfer.bytes.len();
         self.transfer = Some(transfer);
     }
@@ -173,7 +176,7 @@ impl Inbox {
 
     /// Gives up an empty staging buffer; the next receive begins with a small one.
     pub(crate) fn shrink(&mut self) {
-        assert!(self.from == self.to);
+        assert!(self.from == self.to, "nothing waits in a buffer that is given up");
         let transfer = self.transfer.as_mut().expect("the receive was cancelled");
         transfer.bytes = Vec::new();
         (self.from, self.to, self.staging_bytes) = (0, 0, 0);
@@ -197,6 +200,6 @@ impl Inbox {
             transfer.bytes.resize(STAGING_BYTES, 0);
         }
         self.staging_bytes = transfer.bytes.len();
-        assert!(self.to < self.staging_bytes);
+        assert!(self.to < self.staging_bytes, "a receive has room");
     }
 }

@@ -39,7 +39,8 @@ impl Outbox {
 
     /// A transfer is sent; its frames go home. Returns how many they were.
     pub(crate) fn come_home(&mut self, mut transfer: Box<Transfer>, pool: &mut FramePool) -> usize {
-        assert!(transfer.is_done());
+        assert!(transfer.is_done(), "all of it is sent");
+        assert!(self.spare.is_none(), "one send at a time");
         let frames_count = transfer.frames.len();
         transfer.clear(pool);
         self.spare = Some(transfer);

@@ -43,6 +43,18 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Moves on. Draining begins anew while other loops have not ended; nothing follows the end.
+    fn enter(&mut self, next: Phase) {
+        let is_next = matches!(
+            (*self, next),
+            (Phase::Serving | Phase::Draining { .. }, Phase::Draining { .. })
+                | (Phase::Draining { .. }, Phase::Flushing { .. })
+                | (Phase::Flushing { .. }, Phase::Done)
+        );
+        assert!(is_next, "{next:?} does not follow {self:?}");
+        *self = next;
+    }
+
     pub(super) fn due(self) -> Option<Instant> {
         match self {
             Phase::Draining { due } | Phase::Flushing { due } => Some(due),
@@ -63,24 +75,25 @@ impl Server<'_> {
                 self.close_doors()?;
                 self.role.stop_others();
                 self.begin_disk_stop()?;
-                self.phase = Phase::Draining { due: now + self.stop_limit() };
+                let due = now + self.stop_limit();
+                self.phase.enter(Phase::Draining { due });
                 self.drain_clients()
             }
             Phase::Draining { due } if self.phase_is_over() || now >= due => {
                 self.drop_clients();
                 let due = now + self.stop_limit();
                 if !self.role.is_last() {
-                    self.phase = Phase::Draining { due };
+                    self.phase.enter(Phase::Draining { due });
                     return Ok(());
                 }
                 if self.role.is_first() {
                     self.desk.begin_final_flush();
                 }
-                self.phase = Phase::Flushing { due };
+                self.phase.enter(Phase::Flushing { due });
                 Ok(())
             }
             Phase::Flushing { due } if self.phase_is_over() || now >= due => {
-                self.phase = Phase::Done;
+                self.phase.enter(Phase::Done);
                 Ok(())
             }
             Phase::Serving | Phase::Draining { .. } | Phase::Flushing { .. } | Phase::Done => Ok(()),

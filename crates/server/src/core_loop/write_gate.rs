@@ -21,7 +21,7 @@ use super::backend::Backend;
 use array::request::{Controlled, Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::{Frame, FramePool};
 use base::time::Instant;
-use base::units::Lba;
+use base::units::{BLOCK_BYTES, Lba};
 use std::collections::VecDeque;
 
 /// Merges that run together. More would hold more frames and find more neighbours in the way.
@@ -60,7 +60,7 @@ pub(crate) struct Gated<'v> {
 impl<'v> Gated<'v> {
     /// Merges read into at most `merges_max` frames at a time.
     pub(crate) fn new(volume: &'v mut dyn Controlled, merges_max: usize) -> Gated<'v> {
-        assert!((1..=MERGES_ACTIVE_MAX).contains(&merges_max));
+        assert!((1..=MERGES_ACTIVE_MAX).contains(&merges_max), "{merges_max} merges at once");
         Gated { volume, gate: WriteGate { merges_max, ..WriteGate::default() } }
     }
 }
@@ -86,7 +86,7 @@ impl Volume for Gated<'_> {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
-        assert!(replies.is_empty());
+        assert!(replies.is_empty(), "all replies of a turn are the volume's");
         self.gate.advance(now, self.volume);
         let is_busy = self.volume.turn(now, replies);
         let has_replies = !replies.is_empty();
@@ -137,7 +137,7 @@ struct WriteGate {
 impl WriteGate {
     /// Submits a write or trim, now or when the merges are through.
     fn submit(&mut self, now: Instant, volume: &mut dyn Volume, mut request: Request) {
-        assert!(request.id.0 < IDS_END);
+        assert!(request.id.0 < IDS_END, "the bits of the gate are free: {:x}", request.id.0);
         request.id.0 |= CHANGE_ID;
         if self.active_count > 0 || !self.waiting.is_empty() {
             self.held.push_back(request);
@@ -161,13 +161,15 @@ impl WriteGate {
 
     /// A write or trim that passed the gate is answered.
     fn on_write_reply(&mut self, now: Instant, volume: &mut dyn Volume) {
-        assert!(self.writes_in_flight > 0);
+        assert!(self.writes_in_flight > 0, "a write is answered once");
+        assert!(self.active_count == 0, "no merge runs beside a write");
         self.writes_in_flight -= 1;
         self.advance(now, volume);
     }
 
     /// Queues a merge.
     fn merge(&mut self, now: Instant, volume: &mut dyn Volume, merge: Merge) {
+        assert!(merge.from < merge.to && merge.to - merge.from < BLOCK_BYTES, "less than a block: {merge:?}");
         self.waiting.push_back(merge);
         self.advance(now, volume);
     }
@@ -210,6 +212,7 @@ impl WriteGate {
             volume.frames().give(payload);
         }
         volume.frames().give_many(&mut reply.frames);
+        assert!(self.active_count > 0 && self.writes_in_flight == 0, "merges run while no write does");
         self.active_count -= 1;
         self.advance(now, volume);
         reply.id = merge.id;
@@ -217,6 +220,11 @@ impl WriteGate {
     }
 
     fn start_batch(&mut self, now: Instant, volume: &mut dyn Volume) {
+        assert!(
+            self.writes_in_flight == 0 && self.active_count == 0,
+            "a batch begins when all else is through"
+        );
+        assert!(!self.waiting.is_empty(), "a batch is of merges");
         let count_max = self.merges_max.min(volume.client_frames_available());
         self.active.clear();
         for _ in 0..self.waiting.len() {
@@ -232,6 +240,7 @@ impl WriteGate {
             volume.submit(now, Request { id: RequestId(MERGE_ID | index), op });
             self.active.push(Some(merge));
         }
+        assert!(self.active.len() <= self.merges_max, "no more merges than there are frames for");
         self.active_count = self.active.len();
         self.held_are_next = self.active_count > 0;
     }

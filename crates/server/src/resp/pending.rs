@@ -119,7 +119,7 @@ impl Pending {
     #[must_use]
     pub fn last_sequence(&self) -> u64 {
         let count = u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
-        assert!(count > 0);
+        assert!(count > 0, "there is a last command");
         self.first + count - 1
     }
 
@@ -147,7 +147,7 @@ impl Pending {
         let Progress::Many { missing, is_open, .. } = self.progress(sequence) else {
             unreachable!("only commands of many outcomes expect more")
         };
-        assert!(*is_open);
+        assert!(*is_open, "a command is asked for in parts until it is closed");
         *missing += 1;
         self.requests += 1;
     }
@@ -155,7 +155,7 @@ impl Pending {
     /// No more requests will be sent for a command of many.
     pub fn expect_no_more(&mut self, sequence: u64) {
         if let Progress::Many { is_open, .. } = self.progress(sequence) {
-            assert!(*is_open);
+            assert!(*is_open, "a command is closed once");
             *is_open = false;
         }
         self.settle(sequence);
@@ -174,11 +174,11 @@ impl Pending {
     /// # Panics
     /// When the command did not wait for one.
     pub fn on_outcome(&mut self, sequence: u64, outcome: Outcome, wall: WallMillis) {
-        assert!(self.requests > 0);
+        assert!(self.requests > 0, "an outcome is of a request");
         self.requests -= 1;
         match self.progress(sequence) {
             Progress::Many { missing, count, refusal, .. } => {
-                assert!(*missing > 0);
+                assert!(*missing > 0, "an outcome comes once");
                 *missing -= 1;
                 match outcome {
                     Outcome::Found(Some(_)) | Outcome::Removed(true) => *count += 1,
@@ -207,7 +207,9 @@ impl Pending {
         let entry = self.entries.pop_front()?;
         self.first += 1;
         let Progress::Done(answer) = entry.progress else { unreachable!("seen above") };
-        self.answers_bytes -= answer.bytes_held();
+        let bytes = answer.bytes_held();
+        assert!(self.answers_bytes >= bytes, "an answer is counted while it waits");
+        self.answers_bytes -= bytes;
         Some((entry.protocol, answer))
     }
 
@@ -229,6 +231,7 @@ impl Pending {
     }
 
     fn progress(&mut self, sequence: u64) -> &mut Progress {
+        assert!(sequence >= self.first, "command {sequence} was answered before {}", self.first);
         let index = usize::try_from(sequence - self.first).expect("places in memory");
         &mut self.entries[index].progress
     }

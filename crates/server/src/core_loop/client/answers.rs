@@ -15,7 +15,7 @@ impl Client {
     /// Queues an answer of the volume.
     pub(crate) fn on_answer(&mut self, answer: Answer, desk: &mut Desk<'_>) -> Result<(), HangUp> {
         if answer.is_last {
-            assert!(self.operations_count > 0);
+            assert!(self.operations_count > 0, "an operation is answered that was begun");
             self.operations_count -= 1;
         }
         if answer.kind == OperationKind::Read {
@@ -61,7 +61,9 @@ impl Client {
     fn answer_failed_read(&mut self, answer: &Answer, desk: &mut Desk<'_>) -> Result<(), HangUp> {
         // The blocks it would have had: those of its part.
         let blocks = (answer.range.blocks() - answer.first_block).min(desk.part_blocks_max);
-        self.frames_owed -= usize::try_from(blocks).expect("a part is at most 256 blocks");
+        let blocks = usize::try_from(blocks).expect("a part is at most 256 blocks");
+        assert!(self.frames_owed >= blocks, "frames were asked for and will not come");
+        self.frames_owed -= blocks;
         if self.structured {
             let (cookie, is_last) = (answer.cookie, answer.is_last);
             self.outbox.queued.push_bytes(|out| {

@@ -76,6 +76,10 @@ impl Client {
 
     /// The request is off staging, and an operation begins.
     fn take_request(&mut self) {
+        assert!(
+            self.operations_count < OPERATIONS_MAX,
+            "a client waits that has asked for as much as it may"
+        );
         self.inbox.consume(REQUEST_BYTES);
         self.operations_count += 1;
     }

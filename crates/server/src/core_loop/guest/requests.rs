@@ -249,7 +249,7 @@ impl Guest {
             self.spare.push(pending.data);
         }
         let line = &mut self.lines[queue];
-        assert!(line.in_flight > 0);
+        assert!(line.in_flight > 0, "a request is answered once");
         line.in_flight -= 1;
         line.has_news = true;
         if self.pause == Some(Pause::Answers) {
