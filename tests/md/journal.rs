@@ -7,6 +7,9 @@ use crate::support::run::{SOON, run_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status, zoneweave};
 use crate::support::text;
+use block::md::journal::{MetaBlock, Payload, Ring};
+use block::md::superblock::Superblock;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A new array whose last member is its journal.
@@ -62,6 +65,44 @@ fn an_array_is_refused_without_its_journal() {
     let after: Vec<_> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
     assert!(before == after && !dir.exists(), "nothing is written");
     assert!(golden::names().iter().any(|name| name == "r5-journal-clean"));
+}
+
+/// Rows of data alone in a journal from its first block on, and rows with parities.
+fn rows_of(journal: &Path) -> (usize, usize) {
+    let media = std::fs::read(journal).unwrap();
+    let superblock = Superblock::decode(media[4096..].first_chunk().unwrap()).unwrap().superblock;
+    let sector = |sector: u64| &media[usize::try_from(sector * 512).unwrap()..];
+    let (start, mut position) = (superblock.device.data_offset, superblock.device.recovery_offset);
+    let (mut data, mut parities) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(meta) =
+        MetaBlock::decode(superblock.array.uuid, sector(start + position).first_chunk().unwrap())
+        && meta.position == position
+    {
+        for payload in &meta.payloads {
+            match payload {
+                // Chunks of 64 KiB on two members.
+                Payload::Data { sector, .. } => data.insert(sector / 256 * 128 + sector % 128),
+                Payload::Parity { sector, .. } => parities.insert(*sector),
+                Payload::Flush { .. } => continue,
+            };
+        }
+        position = Ring::of(superblock.device.data_size).after(position, meta.sectors());
+    }
+    (data.difference(&parities).count(), parities.len())
+}
+
+/// The kernel waits for ever for a stripe where a journal has many rows of data alone, also of its own.
+#[test]
+fn parities_are_in_the_journal_also_where_their_member_is_missing() {
+    let scratch = Scratch::new("md-journal-parities");
+    let (dir, devices) = create(&scratch, "4", 3);
+    let (server, bytes) = serve_in_sync(&dir);
+    assert_eq!(ask(&["md", "fail", text(&dir), "2"]).code(), Some(0));
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    server.kill_9();
+    let (bare, whole) = rows_of(devices.last().unwrap());
+    assert!(bare == 0 && whole > 10, "{bare} rows of data alone, {whole} with parities");
+    assert!(volume(&scratch, "killed", &[&dir]) == content, "what was acknowledged");
 }
 
 #[test]

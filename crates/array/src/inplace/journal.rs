@@ -8,9 +8,12 @@
 //! So no crash leaves a row in part, whichever member is lost with it ([`block::md::replay`](block::md::recovered)): this is md's
 //! write-through mode. *One batch is on its way at a time*, in one write with FUA; what gathers meanwhile is the next.
 //!
-//! *Everything that is written is logged*, data without parity where no parity has a member, for a replay writes what it finds over
-//! what members have: what is older must never come last. What is written anew without a change, of a member that is rebuilt or a
-//! sector that could not be read, is not.
+//! *Everything that is written is logged*, for a replay writes what it finds over what members have: what is older must never come last.
+//! What is written anew without a change, of a member that is rebuilt or a sector that could not be read, is not.
+//!
+//! *Parities are logged also where they have no member*: rows of data alone wait in md's stripe cache until all of the journal is read, and
+//! where there are more of them than it has stripes the kernel may wait for ever. They are left out where other data of the row
+//! cannot be read.
 //!
 //! *The tail* is the place of the oldest batch with rounds that are not through, or else of the newest batch, for at the tail there has to
 //! be a block that counts. It moves when members were flushed and failures are recorded. Where there is no room, rounds wait for it.

@@ -105,14 +105,13 @@ impl RowFacts<'_> {
         }
     }
 
-    /// The same beside a journal, which names all parities of a row or none: where one has no member, parities are not changed by
-    /// differences.
+    /// The same beside a journal, which names all parities of a row, those without a member too: where one has none, they are not
+    /// changed by differences. A row that no parity has a member of, and some data of which cannot be had, is written without them.
     #[must_use]
     pub fn write_with_all_parities(&self) -> Option<Plan> {
-        let parities = self.parities().count();
-        let is_in_part = parities > 0 && parities < self.code.parity_count();
         let plan = self.write()?;
-        if !is_in_part || plan.method != Method::Modify {
+        let is_in_part = self.parities().count() < self.code.parity_count();
+        if !is_in_part || !matches!(plan.method, Method::Modify | Method::Direct) {
             return Some(plan);
         }
         // Without old parities as a source of differences all data are read, or decoded.
@@ -121,8 +120,10 @@ impl RowFacts<'_> {
         if others.without(self.readable).is_empty() {
             return Some(of(Method::Reconstruct, others));
         }
-        let can_decode = self.is_right && self.code.can_decode(self.readable);
-        can_decode.then(|| of(Method::Decode, self.readable.and(self.code.pieces())))
+        if self.is_right && self.code.can_decode(self.readable) {
+            return Some(of(Method::Decode, self.readable.and(self.code.pieces())));
+        }
+        (plan.method == Method::Direct).then_some(plan)
     }
 
     /// Pieces whose present content a method takes.
@@ -210,7 +211,13 @@ mod tests {
         assert_eq!(facts(&code, &[0], &[4]).write().unwrap().method, Method::Modify);
         assert_eq!(plan(&[4]), Plan { method: Method::Reconstruct, reads: set(&[1, 2, 3]) });
         assert_eq!(plan(&[1, 4]), Plan { method: Method::Decode, reads: set(&[0, 2, 3, 5]) });
-        assert_eq!(plan(&[4, 5]).method, Method::Direct);
+        assert_eq!(plan(&[4, 5]), Plan { method: Method::Reconstruct, reads: set(&[1, 2, 3]) });
+        let row = RowFacts { readable: set(&[0, 1, 2]), ..facts(&code, &[0], &[4, 5]) };
+        assert_eq!(
+            row.write_with_all_parities().unwrap().method,
+            Method::Direct,
+            "what cannot be read stays so"
+        );
         let doubt = RowFacts { is_right: false, ..facts(&code, &[0], &[1, 4]) };
         assert_eq!(doubt.write_with_all_parities(), None);
     }
