@@ -31,6 +31,8 @@ pub struct Row {
     pub sent: PieceSet,
     /// Parities cannot be computed, or the row cannot be made right.
     pub is_lost: bool,
+    /// Members that lack it get it, and its parities are right then.
+    pub is_rebuilt: bool,
 }
 
 /// Block for places of arrays that nothing is in.
@@ -50,6 +52,7 @@ impl Row {
             method: None,
             sent: PieceSet::EMPTY,
             is_lost: false,
+            is_rebuilt: false,
         }
     }
 
@@ -296,6 +299,7 @@ impl Row {
         self.method = None;
         self.sent = PieceSet::EMPTY;
         self.is_lost = false;
+        self.is_rebuilt = false;
     }
 }
 

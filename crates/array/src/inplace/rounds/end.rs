@@ -139,12 +139,9 @@ impl InPlace {
         match kind {
             Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
             Kind::Rebuild => {
-                for (place, _) in rows.iter().filter(|(_, row)| !row.is_lost) {
-                    let row = all.start + u64::from(place);
-                    // A copy says nothing of parities.
-                    if !self.members.rebuilt_in(row).is_empty() {
-                        self.sync.note_right(row);
-                    }
+                // A copy says nothing of parities, whoever joined while it was made.
+                for (place, _) in rows.iter().filter(|(_, row)| row.is_rebuilt) {
+                    self.sync.note_right(all.start + u64::from(place));
                 }
             }
             Kind::Resync if !self.sync.goes_on_without(self.members.lacking()) => {}

@@ -56,7 +56,8 @@ impl InPlace {
                     if !pieces.is_empty() {
                         let live = counting.or(pieces);
                         let facts = RowFacts { live, ..facts };
-                        row.is_lost = !row.rebuild(&facts, pieces.or(unsettled), &mut self.stock);
+                        row.is_rebuilt = row.rebuild(&facts, pieces.or(unsettled), &mut self.stock);
+                        row.is_lost = !row.is_rebuilt;
                     }
                     let copied = order.pieces_of(self.members.copied_in(row_number).and(round.copied));
                     let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));

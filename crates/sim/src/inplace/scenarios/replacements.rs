@@ -145,6 +145,29 @@ fn of_losses() -> Vec<(&'static str, Run)> {
     ]
 }
 
+/// A row that a crash left torn is copied, and a newcomer joins meanwhile: the copy does not make its parities right.
+fn joins_beside_a_copy() -> Run {
+    let plan = Plan {
+        seed: 40_000_030_879,
+        layout: 1,
+        members: 5,
+        chunk: 256,
+        stripes: 2,
+        data_offset: 239,
+        latency: 80_000,
+        cache_bytes: 0,
+        ..plan()
+    };
+    let read = Act::Read { lba: 85, blocks: 51 };
+    let first = [Act::Scar { member: 4, row: 13 }, Act::Spoil { member: 0, row: 30 }, Act::Spare, replace(0)];
+    let second =
+        [write(229, 3), Act::Wait { nanos: 30_000_000_000, events: 2000 }, replace(0), write(207, 1)];
+    let third = [Act::Rebuild, write(247, 2), replace(0), read, write(214, 15)];
+    let torn = [Act::Wait { nanos: 2_097_152, events: 277 }, write(59, 6)];
+    let lost = [Act::Wait { nanos: 131_072, events: 250 }, Act::Crash, Act::Die(4), Act::Rebuild];
+    run(plan, first.into_iter().chain(second).chain(third).chain(torn).chain(lost))
+}
+
 fn of_crashes() -> Vec<(&'static str, Run)> {
     let completes = |step: u64| {
         [replace(0), replace(3), Act::Wait { nanos: 100_000_000, events: step }, Act::Crash]
@@ -166,6 +189,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
         lost.into_iter().chain(crash).chain([Act::Resync, Act::Drain])
     };
     vec![
+        ("a-newcomer-joins-beside-the-copy-of-a-torn-row", joins_beside_a_copy()),
         // Nobody can be three updates behind the first one.
         (
             "a-member-of-a-new-array-is-replaced",
