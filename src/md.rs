@@ -198,6 +198,9 @@ pub struct Assemble {
     /// --degraded --force`
     #[arg(long, short)]
     pub force: bool,
+    /// Open members for reading alone, such as devices that cannot be written, and serve them with `zoneweave serve --readonly`
+    #[arg(long, short = 'o')]
+    pub readonly: bool,
     /// Identity that the array has to have
     #[arg(long, short, value_parser = words::uuid)]
     pub uuid: Option<Uuid>,

@@ -116,7 +116,8 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let size_bytes = volume.engine.blocks() * BLOCK_BYTES_U64;
     let on_devices = directory.file.drive.iter().all(DriveTable::is_device);
     let array = directory.file.uuid.to_string();
-    let exported = Exported { dir: directory.path.clone(), array, size_bytes, on_devices };
+    let exported =
+        Exported { dir: directory.path.clone(), array, size_bytes, on_devices, is_read_only: false };
     let (exports, disk) = ServedExports::begin(exported, directory.file.export.clone(), &wanted, &sockets)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;

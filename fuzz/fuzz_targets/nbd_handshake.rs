@@ -36,7 +36,7 @@ fn seeds() {
 fn feed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Result<Progress, HandshakeError>, Vec<u8>) {
     let export = |name: &str| ExportConfig { name: name.to_owned(), description: "a volume".to_owned() };
     let exports = [export("one"), export("two")];
-    let offer = Offer { exports: &exports, size_bytes: 1 << 30 };
+    let offer = Offer { exports: &exports, size_bytes: 1 << 30, is_read_only: false };
     let mut out = Vec::new();
     let mut machine = Handshake::new(&mut out);
     let mut held = Vec::new();

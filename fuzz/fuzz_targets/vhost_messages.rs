@@ -33,7 +33,7 @@ fn seeds() {
 }
 
 fuzz_target!(init: seeds(), |data: &[u8]| {
-    let disk = Disk { size_bytes: 1 << 30, block_size: BlockSize::Whole, serial: [7; 20] };
+    let disk = Disk { size_bytes: 1 << 30, block_size: BlockSize::Whole, serial: [7; 20], is_read_only: false };
     let mut session = Session::new(disk);
     let mut rest = data;
     while let Ok(wanted) = bytes_wanted(rest) {

@@ -63,7 +63,7 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
     let memory = GuestMemoryMmap::<()>::from_ranges(&[range]).expect("little memory");
     let contents = &contents[..contents.len().min(MEMORY_BYTES)];
     memory.write_slice(contents, GuestAddress(0)).expect("it fits");
-    let disk = Disk { size_bytes: DISK_BYTES, block_size: BlockSize::Small, serial: [7; 20] };
+    let disk = Disk { size_bytes: DISK_BYTES, block_size: BlockSize::Small, serial: [7; 20], is_read_only: false };
     let mut chain = Chain::default();
     let table = Table { address: GuestAddress(0), size: TABLE_SIZE };
     if chain.read(&memory, table, u16::from_le_bytes(*head)).is_err() {

@@ -21,10 +21,10 @@ pub fn open_control() -> Result<Control> {
 
 /// The disk of an array: that of the server before, or a new one. Nobody sees it before it is served.
 pub fn attach(exported: &Exported, block_size: BlockSize) -> Result<Attached> {
-    let Exported { dir, array, size_bytes, on_devices } = exported;
+    let Exported { dir, array, size_bytes, on_devices, is_read_only } = exported;
     let mut control = open_control()?;
     keep_out_of_reclaim(*on_devices);
-    let spec = Spec { mark: mark(array), size_bytes: *size_bytes, block_size };
+    let spec = Spec { mark: mark(array), size_bytes: *size_bytes, block_size, is_read_only: *is_read_only };
     let attached = control.attach(&spec).map_err(|error| match error {
         ControlError::Served(..) => Exit::Busy.because(error),
         error => Exit::Failed.because(error),

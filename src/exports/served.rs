@@ -65,6 +65,8 @@ pub struct Exported {
     pub size_bytes: u64,
     /// All drives are devices.
     pub on_devices: bool,
+    /// Nobody may change it.
+    pub is_read_only: bool,
 }
 
 /// An export as a server tells of it.

@@ -3,6 +3,7 @@
 //! The device is looked at, and emptied of superblocks, before the server is told: what it has to do about it takes no time.
 
 use super::Add;
+use super::array::{Access, Array};
 use super::description::{Description, MemberTable};
 use super::status::control_path;
 use super::target::Target;
@@ -129,7 +130,7 @@ pub fn remove(options: &super::Remove) -> Result<Exit> {
 
 /// Refuses a member that the array counts on.
 fn expect_out(description: &Description, dir: &Path, member: &Path) -> Result<()> {
-    let array = super::array::Array::open_those_there(&description.uuid, &description.paths(dir), false)?;
+    let array = Array::open_those_there(&description.uuid, &description.paths(dir), Access::Look)?;
     let Ok(assembly) = array.judge() else { return Ok(()) };
     let is_it = |name: &str| Path::new(name).canonicalize().is_ok_and(|path| path == member);
     let part = assembly.devices.iter().find(|(device, _)| is_it(&device.name)).map(|(_, part)| *part);

@@ -14,6 +14,32 @@ use block::md::recovered::{Recovered, recover};
 use block::md::superblock::Superblock;
 use std::path::{Path, PathBuf};
 
+/// Use that is made of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They are read, whoever else uses them.
+    Look,
+    /// They are read, and nobody else may use them.
+    ReadAlone,
+    /// They are written, and nobody else may use them.
+    WriteAlone,
+}
+
+impl Access {
+    /// Use by one who does nothing but read, or not.
+    pub fn alone(is_read_only: bool) -> Access {
+        if is_read_only { Access::ReadAlone } else { Access::WriteAlone }
+    }
+
+    fn open(self, path: &Path) -> Result<Device> {
+        match self {
+            Access::Look => Device::open(path),
+            Access::ReadAlone => Device::open_to_read_alone(path),
+            Access::WriteAlone => Device::open_to_write(path),
+        }
+    }
+}
+
 /// Members of one array with their devices, in the same order.
 #[derive(Default)]
 pub struct Array {
@@ -26,18 +52,14 @@ pub struct Array {
 impl Array {
     /// Opens the members of an array for reading. All of them have to be there.
     pub fn open(paths: &[PathBuf]) -> Result<Array> {
-        Array::open_all(&description::members(paths)?, Device::open)
+        Array::open_for(Access::Look, paths)
     }
 
-    /// The same, and nobody else may use them meanwhile.
-    pub fn open_exclusively(paths: &[PathBuf]) -> Result<Array> {
-        Array::open_all(&description::members(paths)?, Device::open_to_write)
-    }
-
-    fn open_all(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Device>) -> Result<Array> {
+    /// The same for a use of them.
+    pub fn open_for(access: Access, paths: &[PathBuf]) -> Result<Array> {
         let mut array = Array::default();
-        for path in paths {
-            let device = open(path)?;
+        for path in &description::members(paths)? {
+            let device = access.open(path)?;
             let member = member_on(path, &device).map_err(|why| Exit::Failed.error(why))?;
             array.push(member, device);
         }
@@ -62,14 +84,13 @@ impl Array {
         &self.members
     }
 
-    /// Opens those members of an array that can be had. With `exclusive`, one that somebody else uses ends it, unless that is over
-    /// soon.
-    pub fn open_those_there(uuid: &str, paths: &[PathBuf], exclusive: bool) -> Result<Array> {
+    /// Opens those members of an array that can be had. One that somebody else uses ends it where it must not be shared, unless that is
+    /// over soon.
+    pub fn open_those_there(uuid: &str, paths: &[PathBuf], access: Access) -> Result<Array> {
         let mut array = Array::default();
         let patience = Patience::begin();
         for path in paths {
-            let device = if exclusive { open_patiently(path, patience) } else { Device::open(path) };
-            let device = match device {
+            let device = match open_patiently(path, access, patience) {
                 Ok(device) => device,
                 Err(error) if Exit::of(&error) == Exit::Busy => return Err(error),
                 Err(error) if lack::is_of_host(error.as_ref()) => {
@@ -169,9 +190,9 @@ impl Array {
     }
 }
 
-/// Opens a device for this process alone.
-fn open_patiently(path: &Path, patience: Patience) -> Result<Device> {
-    patience.open(|| Device::open_to_write(path), |error| Exit::of(error) == Exit::Busy)
+/// Opens a device; what somebody else is about to close is waited for.
+fn open_patiently(path: &Path, access: Access, patience: Patience) -> Result<Device> {
+    patience.open(|| access.open(path), |error| Exit::of(error) == Exit::Busy)
 }
 
 fn member_on(path: &Path, device: &Device) -> Result<Member, String> {
@@ -188,14 +209,15 @@ mod tests {
         let path = std::env::temp_dir().join(format!("zoneweave-array-{}", std::process::id()));
         std::fs::write(&path, [0; 4096]).expect("a file");
         let held = Device::open_to_write(&path).expect("nobody has it");
-        let refused =
-            open_patiently(&path, Patience::lasting(Duration::ZERO)).map(drop).expect_err("it is in use");
+        let refused = open_patiently(&path, Access::ReadAlone, Patience::lasting(Duration::ZERO));
+        let refused = refused.map(drop).expect_err("it is in use");
         assert_eq!(Exit::of(&refused), Exit::Busy);
         let closes = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(40));
             drop(held);
         });
-        open_patiently(&path, Patience::lasting(Duration::from_secs(60))).expect("it was closed");
+        open_patiently(&path, Access::WriteAlone, Patience::lasting(Duration::from_secs(60)))
+            .expect("it was closed");
         closes.join().expect("a thread that sleeps");
         std::fs::remove_file(&path).expect("its file");
     }

@@ -2,7 +2,7 @@
 //! a member.
 
 use super::Assemble;
-use super::array::Array;
+use super::array::{Access, Array};
 use super::description::{self, Description, MemberTable};
 use super::doubt::{self, REMEDIES};
 use crate::candidates;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub fn run(options: &Assemble) -> Result<Exit> {
     Description::expect_none(&options.dir)?;
     // Nobody else may use them: what md has assembled changes under whoever looks.
-    let array = Array::open_exclusively(&members_of_one(options)?)?;
+    let array = Array::open_for(Access::alone(options.readonly), &members_of_one(options)?)?;
     let recovered = array.recover(options.force)?;
     let assembly = array.judge_forced(options.force)?;
     if let Err(refused) = members_of(&assembly) {
@@ -38,8 +38,9 @@ pub fn run(options: &Assemble) -> Result<Exit> {
     }
     describe(options, &assembly)?;
     println!("{}: the array {}", options.dir.display(), assembly.in_words());
-    let more = if is_doubtful { " --degraded --force" } else { "" };
-    println!("serve it with `zoneweave serve {}{more}`", options.dir.display());
+    let doubt = if is_doubtful { " --degraded --force" } else { "" };
+    let readonly = if options.readonly { " --readonly" } else { "" };
+    println!("serve it with `zoneweave serve {}{doubt}{readonly}`", options.dir.display());
     Ok(if assembly.is_degraded() { Exit::Degraded } else { Exit::Well })
 }
 

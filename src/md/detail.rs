@@ -1,7 +1,7 @@
 //! `zoneweave md detail`: an array in the words of `mdadm --detail`, served or not. What it is, superblocks say; how it is, its server.
 
 use super::Detail;
-use super::array::Array;
+use super::array::{Access, Array};
 use super::description::Description;
 use super::report::{MemberReport, Report};
 use super::status;
@@ -20,7 +20,7 @@ pub fn run(options: &Detail) -> Result<Exit> {
     let dir = &options.dir;
     let report = status::current(dir)?;
     let description = Description::open(dir)?;
-    let array = Array::open_those_there(&description.uuid, &description.paths(dir), false)?;
+    let array = Array::open_those_there(&description.uuid, &description.paths(dir), Access::Look)?;
     let assembly = array.judge()?;
     let mut text = String::new();
     if options.export {

@@ -24,6 +24,11 @@ impl Device {
         Opened::to_write(path).map(Device).map_err(with_exit)
     }
 
+    /// Opens what nobody else uses for reading alone, and keeps others from it while it is open.
+    pub fn open_to_read_alone(path: &Path) -> Result<Device> {
+        Opened::to_read_alone(path).map(Device).map_err(with_exit)
+    }
+
     /// Makes reads and writes go past the page cache, where the device allows it.
     pub fn make_direct(&mut self) -> std::io::Result<()> {
         self.0.make_direct()

@@ -31,6 +31,9 @@ pub struct Report {
     pub served: bool,
     /// `clean`, `active`, `resyncing`, `replacing`, `rebuilding`, `degraded`, `read-only` or `failed`.
     pub state: String,
+    /// It is served, and nothing is written.
+    #[serde(default)]
+    pub read_only: bool,
     /// Reason why it cannot be served; null when it can.
     #[serde(default)]
     pub refused: Option<String>,
@@ -366,6 +369,7 @@ impl Report {
             format: "md".to_owned(),
             identity: Identity::of(assembly),
             served: false,
+            read_only: false,
             state: state.to_owned(),
             refused: (!assembly.can_be_served()).then(|| assembly.in_words()),
             members,
@@ -433,6 +437,7 @@ impl Report {
             format: "md".to_owned(),
             identity: identity.clone(),
             served: true,
+            read_only: status.is_read_only,
             state: state.to_owned(),
             refused: None,
             members,
@@ -594,7 +599,11 @@ impl fmt::Display for Report {
         let Identity { array, name, level, layout, chunk_bytes, capacity_bytes, policy } = &self.identity;
         let layout = layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
         writeln!(f, "array     {array} ({name}), Linux md")?;
-        let served = if self.served { "served" } else { "not served" };
+        let served = match (self.served, self.read_only) {
+            (true, true) => "served read-only",
+            (true, false) => "served",
+            (false, _) => "not served",
+        };
         writeln!(f, "state     {}, {served}", self.state)?;
         if let Some(refused) = &self.refused {
             writeln!(f, "          {refused}")?;

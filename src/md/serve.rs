@@ -2,7 +2,7 @@
 //!
 //! Nothing is written to a member before the first write, or the resync of an array that was not stopped clean.
 
-use super::array::Array;
+use super::array::{Access, Array};
 use super::description::Description;
 use super::doubt;
 use super::report::{Identity, paths_by_role, replacements_by_place};
@@ -47,7 +47,8 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let description = Description::open(dir)?;
-    let mut array = Array::open_those_there(&description.uuid, &description.paths(dir), true)?;
+    let access = Access::alone(options.md.readonly);
+    let mut array = Array::open_those_there(&description.uuid, &description.paths(dir), access)?;
     let recovered = array.recover(options.md.force)?;
     for device in array.devices_mut() {
         device.make_direct().context("reading a member")?;
@@ -69,19 +70,19 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     doubt::say(&in_doubt);
     let (volume, shards) = open_volume(array, recovered, &bells, options)?;
     let size_bytes = volume.blocks() * BLOCK_BYTES_U64;
-    let exported =
-        Exported { dir: dir.to_owned(), array: description.uuid.clone(), size_bytes, on_devices: true };
+    let exported = Exported {
+        dir: dir.to_owned(),
+        array: description.uuid.clone(),
+        size_bytes,
+        on_devices: true,
+        is_read_only: options.md.readonly,
+    };
     let (exports, disk) = ServedExports::begin(exported, description.export.clone(), &wanted, &sockets)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
     let announced = announce(sockets.nbd[0].place(), description.export.name(), size_bytes)?;
-    let config = ServerConfig {
-        exports: names_of(&description.export, &format!("Linux md array {}", identity.array)),
-        disk: DiskConfig { serial: serial_of(&identity.array) },
-        cores: options.cores,
-        ..ServerConfig::default()
-    };
+    let config = config_of(&description, &identity, options);
     let wake_fds = vec![bells.descriptor()?];
     let (Sockets { nbd: listeners, guests }, ports) = (sockets, exports.ports());
     let service = Service { listeners, guests, disk, control: Some(control), wake_fds, ports, stop, clock };
@@ -103,19 +104,35 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         sweep: SweepLog::default(),
     };
     let is_marked = serve(&config, service, served, shards)?;
-    if is_marked {
-        log::info!("stopped; everything written is on the members, and their superblocks say so");
-    } else {
-        log::warn!("stopped; the superblocks do not say clean: the next start resyncs what they name");
-    }
+    say_stopped(options.md.readonly, is_marked);
     announced.finish();
     Ok(Exit::Well)
 }
 
-/// Shards beside the control shard: one a core, where they have something to do. With a journal the control shard does everything, and
-/// what is spread over cores is the clients.
+fn say_stopped(is_read_only: bool, is_marked: bool) {
+    if is_read_only {
+        log::info!("stopped; nothing was written to the members");
+    } else if is_marked {
+        log::info!("stopped; everything written is on the members, and their superblocks say so");
+    } else {
+        log::warn!("stopped; the superblocks do not say clean: the next start resyncs what they name");
+    }
+}
+
+fn config_of(description: &Description, identity: &Identity, options: &ServiceOptions) -> ServerConfig {
+    ServerConfig {
+        exports: names_of(&description.export, &format!("Linux md array {}", identity.array)),
+        disk: DiskConfig { serial: serial_of(&identity.array) },
+        cores: options.cores,
+        is_read_only: options.md.readonly,
+        ..ServerConfig::default()
+    }
+}
+
+/// Shards beside the control shard: one a core, where they have something to do. With a journal, or where nothing is written, the control
+/// shard does everything, and what is spread over cores is the clients.
 fn shards_of(assembly: &Assembly<'_>, options: &ServiceOptions) -> usize {
-    let is_shared = assembly.policy() != Policy::Journal;
+    let is_shared = assembly.policy() != Policy::Journal && !options.md.readonly;
     if options.cores > 1 && is_shared { options.cores } else { 0 }
 }
 
@@ -281,6 +298,7 @@ fn open_volume(
         began,
         cache_bytes: options.md.cache.unwrap_or(standard.cache_bytes) / engines,
         window: options.md.window.unwrap_or_default(),
+        is_read_only: options.md.readonly,
         ..standard
     };
     let engine =

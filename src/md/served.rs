@@ -51,6 +51,23 @@ pub struct ServedMd {
     pub sweep: SweepLog,
 }
 
+/// Questions that change members or what is known of them.
+const CHANGES: [&str; 13] = [
+    "fail",
+    "scrub",
+    "scrub-stop",
+    "grow",
+    "can-add",
+    "add",
+    "can-replace",
+    "replace",
+    "replace-with",
+    "re-add",
+    "spare-number",
+    "add-spare",
+    "remove",
+];
+
 /// Work that goes over all strips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sweep {
@@ -93,6 +110,10 @@ pub struct SweepLog {
 impl ServedMd {
     fn answer(&mut self, now: Instant, line: &str) -> Result<String> {
         let (question, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        if CHANGES.contains(&question) && self.volume.engine.status().is_read_only {
+            let said = "the array is served read-only, and nothing of it is changed: serve it without --readonly first";
+            return Err(Exit::Usage.error(said));
+        }
         match question {
             "status" => Ok(serde_json::to_string(&self.report(now))?),
             "fail" => {

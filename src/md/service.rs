@@ -16,6 +16,10 @@ pub struct MdService {
     /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]
     #[arg(long, value_parser = parse_limit, value_name = "BYTES")]
     pub cache: Option<u64>,
+    /// Write nothing to the members of an array of Linux md: clients read, writes are refused, and nothing is resynced or rebuilt. Not for
+    /// an array whose log or journal has to be applied
+    #[arg(long)]
+    pub readonly: bool,
     /// Serve an array of Linux md that is dirty and lacks members: its log is applied, then its parities are taken for right, and the
     /// blocks that may be wrong are named
     #[arg(long)]
@@ -25,8 +29,12 @@ pub struct MdService {
 impl MdService {
     /// Refuses what means nothing to an array of zoned drives.
     pub fn expect_none(&self) -> Result<()> {
-        let given =
-            [("--cache", self.cache.is_some()), ("--window", self.window.is_some()), ("--force", self.force)];
+        let given = [
+            ("--cache", self.cache.is_some()),
+            ("--window", self.window.is_some()),
+            ("--force", self.force),
+            ("--readonly", self.readonly),
+        ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => {

@@ -4,7 +4,7 @@
 
 use super::AddSpare;
 use super::add::{answer, path_in};
-use super::array::Array;
+use super::array::{Access, Array};
 use super::description::{Description, MemberTable};
 use super::target::Target;
 use crate::exit::Exit;
@@ -49,7 +49,7 @@ pub fn add(dir: &Path, member: &Path, force: bool) -> Result<Exit> {
 
 /// What the device gets, by what lies on a member.
 fn plan(dir: &Path, description: &Description, target: &Target, number: DeviceNumber) -> Result<MemberPlan> {
-    let array = Array::open_those_there(&description.uuid, &description.paths(dir), false)?;
+    let array = Array::open_those_there(&description.uuid, &description.paths(dir), Access::Look)?;
     let assembly = array.judge()?;
     let is_whole = |part: &Part| matches!(part, Part::Active(_));
     let member = assembly.devices.iter().find(|(_, part)| is_whole(part)).map(|(member, _)| *member);

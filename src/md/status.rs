@@ -1,6 +1,6 @@
 //! `zoneweave status` of an array of md: from the server if there is one, else from the members.
 
-use super::array::Array;
+use super::array::{Access, Array};
 use super::description::Description;
 use super::report::{Report, paths_by_role};
 use crate::cli::Query;
@@ -33,7 +33,7 @@ pub fn current(dir: &Path) -> Result<Report> {
     if let Some(answer) = ask_at(&control_path(dir), "status")? {
         return serde_json::from_str(&answer).context("the server's answer");
     }
-    let array = Array::open_those_there(&description.uuid, &description.paths(dir), false)?;
+    let array = Array::open_those_there(&description.uuid, &description.paths(dir), Access::Look)?;
     let assembly = array.judge()?;
     let paths = paths_by_role(&assembly);
     let mut report = Report::of_assembly(&assembly, &paths);

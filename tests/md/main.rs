@@ -14,6 +14,7 @@ mod journal;
 mod locate;
 mod logs;
 mod ping_pong;
+mod readonly;
 mod replace;
 mod returning;
 mod serve;

@@ -15,7 +15,11 @@ pub const WRITE_ZEROES: u16 = 6;
 /// Force unit access.
 pub const FUA: u16 = 1;
 
+pub const EPERM: u32 = 1;
 pub const EIO: u32 = 5;
+
+/// Flag of an export that nobody may change.
+pub const READ_ONLY: u16 = 1 << 1;
 
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
@@ -100,6 +104,8 @@ impl<S: Read + Write + Send> Stream for S {}
 pub struct Client {
     stream: Box<dyn Stream>,
     pub size_bytes: u64,
+    /// What the export can do.
+    pub flags: u16,
 }
 
 impl Client {
@@ -119,7 +125,7 @@ impl Client {
     }
 
     fn over(stream: impl Stream + 'static) -> io::Result<Client> {
-        let mut client = Client { stream: Box::new(stream), size_bytes: 0 };
+        let mut client = Client { stream: Box::new(stream), size_bytes: 0, flags: 0 };
         let greeting: [u8; 18] = client.take()?;
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         client.send(&handshake())?;
@@ -134,6 +140,7 @@ impl Client {
                 REPLY_ACK => return Ok(client),
                 REPLY_INFO if data[..2] == INFO_EXPORT.to_be_bytes() => {
                     client.size_bytes = u64::from_be_bytes(data[2..10].try_into().unwrap());
+                    client.flags = u16::from_be_bytes(data[10..12].try_into().unwrap());
                 }
                 REPLY_INFO => {}
                 other => panic!("GO was answered with {other:#x}"),

@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub stop_limit: Nanos,
     /// Time to look for work before sleeping; costs processor time, saves wake-ups.
     pub spin: Nanos,
+    /// Nobody may change the volume.
+    pub is_read_only: bool,
     /// Whoever notes what clients ask for, where that is recorded.
     pub recorder: Option<Recorder>,
 }
@@ -65,6 +67,7 @@ impl Default for ServerConfig {
             staging_rest: Nanos(5 * SECOND.0),
             stop_limit: Nanos(10 * SECOND.0),
             spin: Nanos(0),
+            is_read_only: false,
             recorder: None,
         }
     }

@@ -210,7 +210,7 @@ impl<'a> Server<'a> {
             role,
             clock: service.clock,
             ring: Ring::new()?,
-            desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?.recorded(config.recorder.clone()),
+            desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?.configured(config),
             doors: Doors::of(service),
             phase: Phase::Serving,
             is_stop_asked: false,

@@ -35,6 +35,8 @@ pub struct Members {
     /// What became of replacements since this was asked last.
     news: Vec<(Role, Outcome)>,
     parities: usize,
+    /// Nothing may be written to any of them.
+    is_read_only: bool,
 }
 
 /// What became of the replacement of a member.
@@ -81,7 +83,19 @@ impl Members {
             vacated: Places::EMPTY,
             news: Vec::new(),
             parities,
+            is_read_only: false,
         }
+    }
+
+    /// From now on nothing is written to any of them.
+    pub fn forbid_writes(&mut self) {
+        self.is_read_only = true;
+    }
+
+    /// True when nothing may be written to any of them.
+    #[must_use]
+    pub fn are_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Roles.
@@ -255,10 +269,17 @@ impl Members {
         !self.lacking().is_empty()
     }
 
-    /// True when more members are not in sync than there are parities.
+    /// True when nothing is written any more: too many are missing, or writes are forbidden.
     #[inline]
     #[must_use]
     pub fn is_broken(&self) -> bool {
+        self.is_read_only || self.lack_too_many()
+    }
+
+    /// True when more members are not in sync than there are parities.
+    #[inline]
+    #[must_use]
+    pub fn lack_too_many(&self) -> bool {
         let lacking = self.lacking();
         !lacking.is_empty() && lacking.count() > self.parities
     }
@@ -266,7 +287,7 @@ impl Members {
     /// Members with a volatile cache that are flushed.
     #[must_use]
     pub fn volatile(&self) -> Places {
-        self.volatile.and(self.recorded())
+        if self.is_read_only { Places::EMPTY } else { self.volatile.and(self.recorded()) }
     }
 
     /// First sector of a member's data.

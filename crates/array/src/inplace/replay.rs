@@ -65,6 +65,12 @@ impl Replay {
         Replay { log, stages, state, pending: 0 }
     }
 
+    /// Blocks that are left to write.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.stages.iter().map(VecDeque::len).sum()
+    }
+
     /// True when all blocks are durable, or never will be.
     #[must_use]
     pub fn is_through(&self) -> bool {

@@ -47,6 +47,8 @@ pub struct Tuning {
     pub window: Manner,
     /// Time of the engine's zero in seconds since 1970.
     pub began: u64,
+    /// Nothing may be written to members.
+    pub is_read_only: bool,
 }
 
 /// Frames that one round may need: all old and all new pieces of a strip.
@@ -61,6 +63,7 @@ impl Default for Tuning {
             cache_bytes: CACHE_BYTES,
             window: Manner::default(),
             began: 0,
+            is_read_only: false,
         }
     }
 }
@@ -92,6 +95,8 @@ pub enum NotServed {
     NoBitmap(String),
     /// Bitmap whose pages overlap something else.
     BitmapRoom(String),
+    /// Log that has so many blocks which members lack, where nothing may be written.
+    LogAhead(usize),
     /// Chunk or size that cannot be.
     Shape,
 }
@@ -140,6 +145,11 @@ impl fmt::Display for NotServed {
             NotServed::BitmapRoom(member) => {
                 write!(f, "{member}: whole pages of its bitmap of 4 KiB do not fit where it lies")
             }
+            NotServed::LogAhead(blocks) => write!(
+                f,
+                "the log or journal of the array has {blocks} blocks that its members lack, and read-only they would never get them: \
+                 serve it without --readonly, or copy the volume with `zoneweave md read`"
+            ),
             NotServed::Shape => f.write_str("the array's chunk or size cannot be served"),
         }
     }
@@ -469,6 +479,12 @@ pub fn start_recovered(
     // Beside a journal no array is marked dirty.
     let may_be_cached = journal.is_some() || (has_logs && !newest.is_clean());
     let replay = journal::replay_of(journal.as_ref(), &mut recovered, may_be_cached);
+    if tuning.is_read_only {
+        match replay.blocks() {
+            0 => members.forbid_writes(),
+            blocks => return Err(NotServed::LogAhead(blocks)),
+        }
+    }
     let scribe = scribe_of(assembly, [&found[..], &beside[..]], superblocks, tuning.began);
     Ok(InPlace {
         sync,

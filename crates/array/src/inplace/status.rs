@@ -34,6 +34,8 @@ pub struct Status {
     pub is_rebuilding: bool,
     /// More members are missing than there are parities: nothing can be written.
     pub is_broken: bool,
+    /// Nothing may be written.
+    pub is_read_only: bool,
     /// Dirty mark.
     pub mark: Mark,
     /// Events of the superblocks.
@@ -84,7 +86,8 @@ impl InPlace {
             replacing: self.replacing(),
             bad_blocks: self.bad_blocks(),
             is_rebuilding: self.is_rebuilding(),
-            is_broken: self.members.is_broken(),
+            is_broken: self.members.lack_too_many(),
+            is_read_only: self.members.are_read_only(),
             mark: self.scribe.mark(),
             events: self.scribe.events(),
             is_resyncing: self.is_resyncing(),

@@ -94,11 +94,22 @@ impl Opened {
     /// # Errors
     /// When there is no file or block device that can be written, or somebody uses it.
     pub fn to_write(path: &Path) -> Result<Opened, OpenError> {
+        Opened::alone(path, File::options().read(true).write(true))
+    }
+
+    /// The same for reading: whatever is asked of it, the kernel lets nothing be written.
+    ///
+    /// # Errors
+    /// When there is no file or block device that can be read, or somebody uses it.
+    pub fn to_read_alone(path: &Path) -> Result<Opened, OpenError> {
+        Opened::alone(path, File::options().read(true))
+    }
+
+    fn alone(path: &Path, options: &mut OpenOptions) -> Result<Opened, OpenError> {
         let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         // The kernel refuses what is mounted, a member of md or held by device mapper; of files this flag says nothing.
         let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
-        let options = flags(OFlags::NONBLOCK | exclusive);
-        let opened = open(path, File::options().read(true).write(true).custom_flags(options))?;
+        let opened = open(path, options.custom_flags(flags(OFlags::NONBLOCK | exclusive)))?;
         let in_use = |why: String| OpenError { path: path.to_owned(), problem: OpenProblem::InUse(why) };
         opened
             .file

@@ -170,6 +170,25 @@ fn what_is_in_use_is_refused() {
 }
 
 #[test]
+fn what_is_opened_for_reading_alone_is_never_written() {
+    for folder in ["/tmp", "/dev/shm"] {
+        let (_folder, path) = file_in(Path::new(folder));
+        let before = std::fs::read(&path).unwrap();
+        let mut opened = Opened::to_read_alone(&path).unwrap();
+        assert!(matches!(Opened::to_write(&path).unwrap_err().problem, OpenProblem::InUse(_)));
+        opened.make_direct().unwrap();
+        let mut drive = OrdinaryDrive::new(opened, &bell()).unwrap();
+        let write = Op::Write { sector: 8, frames: filled(9, 2), durable: true };
+        assert_ne!(execute(&mut drive, write).status, Status::Success);
+        let zeroes = Op::WriteZeroes { sector: 0, sectors: 8, may_unmap: true };
+        assert_ne!(execute(&mut drive, zeroes).status, Status::Success);
+        let read = Op::Read { sector: 8, frames: filled(0, 2) };
+        assert_eq!(execute(&mut drive, read).status, Status::Success);
+        assert!(std::fs::read(&path).unwrap() == before);
+    }
+}
+
+#[test]
 fn many_commands_are_in_flight_at_once() {
     for (_folder, _, mut drive) in drives() {
         // More reads than the kernel keeps completions for, and nobody polls.

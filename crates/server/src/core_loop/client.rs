@@ -239,7 +239,8 @@ impl Client {
         if self.outbox.queued.bytes.len() > REPLY_HEADER_BYTES_MAX {
             return Ok(Step::Pause(Pause::Answers));
         }
-        let offer = Offer { exports: &config.exports, size_bytes };
+        let is_read_only = config.is_read_only;
+        let offer = Offer { exports: &config.exports, size_bytes, is_read_only };
         let mut result = Ok((0, Progress::NeedMore));
         let staged = self.inbox.staged();
         self.outbox.queued.push_bytes(|out| result = handshake.step(staged, offer, out));

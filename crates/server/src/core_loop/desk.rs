@@ -15,6 +15,7 @@
 
 use super::backend::Backend;
 use super::write_gate::{IDS_END, Merge};
+use crate::config::ServerConfig;
 use crate::nbd::transmission::{ByteRange, Cut};
 use crate::recorder::{Note, Recorder};
 use crate::slab::{Key, Slab};
@@ -93,6 +94,7 @@ pub(crate) struct Desk<'v> {
     pub(crate) volume: &'v mut dyn Backend,
     pub(crate) now: Instant,
     pub(crate) size_bytes: u64,
+    pub(crate) is_read_only: bool,
     pub(crate) part_blocks_max: u64,
     operations: Slab<Operation>,
     /// Clients that wait for frames, and who of them has the word.
@@ -117,6 +119,7 @@ impl<'v> Desk<'v> {
             volume,
             now,
             size_bytes,
+            is_read_only: false,
             part_blocks_max: u64::try_from(part_blocks_max).expect("at most 256"),
             operations: Slab::new(),
             waiting: VecDeque::new(),
@@ -127,9 +130,9 @@ impl<'v> Desk<'v> {
         })
     }
 
-    /// The same desk, which has reads and writes noted.
-    pub(crate) fn recorded(self, recorder: Option<Recorder>) -> Desk<'v> {
-        Desk { recorder, ..self }
+    /// The same desk, as it is configured: reads and writes are noted, or nobody may change the volume.
+    pub(crate) fn configured(self, config: &ServerConfig) -> Desk<'v> {
+        Desk { recorder: config.recorder.clone(), is_read_only: config.is_read_only, ..self }
     }
 
     /// Frames all clients together can have.

@@ -16,7 +16,12 @@ impl Server<'_> {
         // The socket of a door that was closed meanwhile closes, too.
         let Some((place, block_size)) = self.doors.guest_door(door) else { return Ok(()) };
         self.clients_seen += 1;
-        let disk = Disk { size_bytes: self.desk.size_bytes, block_size, serial: self.config.disk.serial };
+        let disk = Disk {
+            size_bytes: self.desk.size_bytes,
+            block_size,
+            serial: self.config.disk.serial,
+            is_read_only: self.desk.is_read_only,
+        };
         let guest = Guest::new(socket, self.clients_seen, door, disk);
         log::info!("front end {}: connected on {place}", guest.number);
         self.doors.ports.show_guest(place, true);

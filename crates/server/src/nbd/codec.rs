@@ -48,6 +48,8 @@ pub mod handshake_flags {
 pub mod transmission_flags {
     /// The other flags are meaningful.
     pub const HAS_FLAGS: u16 = 1;
+    /// Nobody may change the export.
+    pub const READ_ONLY: u16 = 1 << 1;
     /// FLUSH is supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// FUA is supported.
@@ -243,6 +245,8 @@ pub struct InfoRequest {
 /// An error as a reply carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
+    /// EPERM.
+    NotPermitted,
     /// EIO.
     Io,
     /// EINVAL.
@@ -260,6 +264,7 @@ impl ErrorCode {
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
+            ErrorCode::NotPermitted => 1,
             ErrorCode::Io => 5,
             ErrorCode::Invalid => 22,
             ErrorCode::NoSpace => 28,

@@ -74,6 +74,8 @@ pub struct Offer<'a> {
     pub exports: &'a [ExportConfig],
     /// Size of the volume.
     pub size_bytes: u64,
+    /// Nobody may change the volume.
+    pub is_read_only: bool,
 }
 
 /// Negotiation of one client.
@@ -206,8 +208,12 @@ impl Handshake {
         let Some(export_index) = find(offer, &name) else {
             return Err(HandshakeError::NoSuchExport(name));
         };
-        codec::push_export(out, offer.size_bytes, transmission_flags(self.structured), self.zeroes);
+        codec::push_export(out, offer.size_bytes, self.flags(offer), self.zeroes);
         Ok(Progress::Agreed(self.agreement(export_index)))
+    }
+
+    fn flags(&self, offer: Offer<'_>) -> u16 {
+        transmission_flags(self.structured, offer.is_read_only)
     }
 
     fn use_structured(&mut self, data: &[u8], out: &mut Vec<u8>) -> Progress {
@@ -232,7 +238,7 @@ impl Handshake {
             return Progress::NeedMore;
         };
         let mut export = info::EXPORT.to_be_bytes().to_vec();
-        codec::push_export(&mut export, offer.size_bytes, transmission_flags(self.structured), false);
+        codec::push_export(&mut export, offer.size_bytes, self.flags(offer), false);
         codec::push_option_reply(out, kind, option_reply::INFO, &export);
         // Once each: an option of 4 KiB can ask 2,000 times for a description as long.
         for wanted in INFORMATION.into_iter().filter(|wanted| request.kinds.contains(wanted)) {
@@ -332,7 +338,7 @@ mod tests {
     /// complete is short, and so is the answer to one message.
     fn feed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Result<Progress, HandshakeError>, Vec<u8>) {
         let exports = exports();
-        let offer = Offer { exports: &exports, size_bytes: 1 << 20 };
+        let offer = Offer { exports: &exports, size_bytes: 1 << 20, is_read_only: false };
         let mut out = Vec::new();
         let mut machine = Handshake::new(&mut out);
         let mut held = Vec::new();

@@ -18,16 +18,13 @@ pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
 /// Flags that say what the export can do. DF means something only with structured replies.
 #[must_use]
-pub fn transmission_flags(structured: bool) -> u16 {
-    let always = flag::HAS_FLAGS
-        | flag::SEND_FLUSH
-        | flag::SEND_FUA
-        | flag::SEND_TRIM
-        | flag::SEND_WRITE_ZEROES
-        | flag::CAN_MULTI_CONN
-        | flag::SEND_CACHE
-        | flag::SEND_FAST_ZERO;
-    if structured { always | flag::SEND_DF } else { always }
+pub fn transmission_flags(structured: bool, is_read_only: bool) -> u16 {
+    let always = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::CAN_MULTI_CONN | flag::SEND_CACHE;
+    let changes = match is_read_only {
+        true => flag::READ_ONLY,
+        false => flag::SEND_FUA | flag::SEND_TRIM | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO,
+    };
+    always | changes | if structured { flag::SEND_DF } else { 0 }
 }
 
 /// A request that may be carried out. Ranges lie within the volume and are not empty.
@@ -54,6 +51,25 @@ pub enum Command {
     Nothing,
     /// Good-bye.
     Disconnect,
+}
+
+impl Command {
+    /// The same, unless it would change a volume that is read-only.
+    ///
+    /// # Errors
+    /// With EPERM.
+    pub fn unless_read_only(self, header: &RequestHeader, is_read_only: bool) -> Result<Command, Refusal> {
+        let payload_bytes = match self {
+            Command::Write { .. } => header.length,
+            Command::Zero { .. } => 0,
+            Command::Read { .. } | Command::Flush | Command::Nothing | Command::Disconnect => {
+                return Ok(self);
+            }
+        };
+        let text = "the volume is served read-only";
+        let refusal = Refusal::Reply { error: ErrorCode::NotPermitted, text, payload_bytes };
+        if is_read_only { Err(refusal) } else { Ok(self) }
+    }
 }
 
 /// A request that is refused.
@@ -290,6 +306,21 @@ mod tests {
         assert_eq!(admit(&with_df, size, true), Ok(Command::Read { one_chunk: true }));
         assert_eq!(error_of(admit(&with_df, size, false)), Some(ErrorCode::Invalid));
         assert_eq!(admit(&request(CommandKind::Write, 0, 0), size, true), Ok(Command::Nothing));
+        for (kind, payload_bytes) in
+            [(CommandKind::Write, 512), (CommandKind::Trim, 0), (CommandKind::WriteZeroes, 0)]
+        {
+            let (header, text) = (request(kind, 0, 512), "the volume is served read-only");
+            let command = admit(&header, size, true).unwrap();
+            let refusal = Refusal::Reply { error: ErrorCode::NotPermitted, text, payload_bytes };
+            assert_eq!(command.unless_read_only(&header, true), Err(refusal));
+            assert_eq!(command.unless_read_only(&header, false), Ok(command));
+        }
+        let (read, one_chunk) = (request(CommandKind::Read, 0, 512), false);
+        assert_eq!(
+            Command::Read { one_chunk }.unless_read_only(&read, true),
+            Ok(Command::Read { one_chunk })
+        );
+        assert_eq!(Command::Flush.unless_read_only(&read, true), Ok(Command::Flush));
         assert_eq!(
             admit(&request(CommandKind::Trim, 0, u32::MAX), size, true),
             Ok(Command::Zero { force_unit_access: false })

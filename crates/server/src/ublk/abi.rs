@@ -2,6 +2,7 @@
 
 use crate::nbd::transmission::ByteRange;
 use base::bytes::{put, u16_at, u32_at, u64_at};
+use std::fmt;
 
 /// Unit of the kernel's addresses and sizes, whatever the block size is.
 const SECTOR_BYTES: u64 = 512;
@@ -126,13 +127,23 @@ pub struct Params {
     pub block_bytes: u32,
     /// Longest request.
     pub bytes_max: u32,
+    /// Nobody may change it.
+    pub is_read_only: bool,
 }
 
 /// Longest discard: 1 GiB.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
 const VOLUME_BLOCK_SHIFT: u8 = 12;
 const VOLATILE_CACHE_AND_FUA: u32 = 1 << 2 | 1 << 3;
+const READ_ONLY: u32 = 1 << 0;
 const BASIC_AND_DISCARD: u32 = 1 << 0 | 1 << 1;
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.is_read_only { ", read-only" } else { "" };
+        write!(f, "{} bytes in blocks of {}{end}", self.size_bytes, self.block_bytes)
+    }
+}
 
 impl Params {
     pub const BYTES: usize = 60;
@@ -143,7 +154,8 @@ impl Params {
         let sectors_max = self.bytes_max / u32::try_from(SECTOR_BYTES).expect("512");
         put(&mut bytes, 0, &u32::try_from(Params::BYTES).expect("60").to_le_bytes());
         put(&mut bytes, 4, &BASIC_AND_DISCARD.to_le_bytes());
-        put(&mut bytes, 8, &VOLATILE_CACHE_AND_FUA.to_le_bytes());
+        let attributes = VOLATILE_CACHE_AND_FUA | if self.is_read_only { READ_ONLY } else { 0 };
+        put(&mut bytes, 8, &attributes.to_le_bytes());
         put(&mut bytes, 12, &[shift, VOLUME_BLOCK_SHIFT, VOLUME_BLOCK_SHIFT, VOLUME_BLOCK_SHIFT]);
         put(&mut bytes, 16, &sectors_max.to_le_bytes());
         put(&mut bytes, 24, &(self.size_bytes / SECTOR_BYTES).to_le_bytes());
@@ -161,6 +173,7 @@ impl Params {
             size_bytes: u64_at(bytes, 24).checked_mul(SECTOR_BYTES)?,
             block_bytes: 1_u32.checked_shl(u32::from(bytes[12]))?,
             bytes_max: u32_at(bytes, 16).checked_mul(sector)?,
+            is_read_only: u32_at(bytes, 8) & READ_ONLY != 0,
         })
     }
 }
@@ -236,7 +249,8 @@ mod tests {
             mark: 0x1234_5678_9abc_def0,
         };
         assert_eq!(Info::decode(&info.encode()), info);
-        let params = Params { size_bytes: 1 << 40, block_bytes: 4096, bytes_max: 1 << 20 };
+        let params =
+            Params { size_bytes: 1 << 40, block_bytes: 4096, bytes_max: 1 << 20, is_read_only: true };
         assert_eq!(Params::decode(&params.encode()), Some(params));
         let mut broken = params.encode();
         broken[12] = 200;

@@ -49,20 +49,15 @@ pub enum ControlError {
     Served(String, i32),
     /// The device that is there is not like the array.
     #[error(
-        "{node} was left by a server of this array and has {found} bytes in blocks of {block}, the array has {wanted} in blocks of \
-         {wanted_block}: `zoneweave export DIR --ublk --remove` takes it away"
+        "{node} was left by a server of this array and has {found}, the array has {wanted}: `zoneweave export DIR --ublk --remove` takes it away"
     )]
     Differs {
         /// The block device.
         node: String,
-        /// Its size.
-        found: u64,
-        /// Its block size.
-        block: u32,
-        /// The array's size.
-        wanted: u64,
-        /// The block size asked for.
-        wanted_block: u32,
+        /// What it is like.
+        found: Params,
+        /// What is asked for.
+        wanted: Params,
     },
     /// A command failed.
     #[error("{what}: {source}; the kernel may say more (dmesg)")]
@@ -83,6 +78,8 @@ pub struct Spec {
     pub size_bytes: u64,
     /// Block size.
     pub block_size: BlockSize,
+    /// Nobody may change it.
+    pub is_read_only: bool,
 }
 
 /// State of a device.
@@ -250,13 +247,7 @@ impl Control {
         let found = Params::decode(&bytes).ok_or_else(|| failed(what(), Errno::INVAL.into()))?;
         let wanted = params_of(spec, found.bytes_max);
         if found != wanted {
-            return Err(ControlError::Differs {
-                node,
-                found: found.size_bytes,
-                block: found.block_bytes,
-                wanted: wanted.size_bytes,
-                wanted_block: wanted.block_bytes,
-            });
+            return Err(ControlError::Differs { node, found, wanted });
         }
         patiently(began, || self.ask(abi::START_USER_RECOVERY, summary.number, 0, &mut []))
             .and_then(|()| patiently(began, || Device::open(summary.number, summary.depth)))
@@ -389,7 +380,12 @@ fn is_exported(node: &str) -> bool {
 }
 
 fn params_of(spec: &Spec, bytes_max: u32) -> Params {
-    Params { size_bytes: spec.size_bytes, block_bytes: spec.block_size.bytes(), bytes_max }
+    Params {
+        size_bytes: spec.size_bytes,
+        block_bytes: spec.block_size.bytes(),
+        bytes_max,
+        is_read_only: spec.is_read_only,
+    }
 }
 
 /// The kernel looks for the length of a buffer for parameters at its beginning.

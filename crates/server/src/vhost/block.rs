@@ -31,6 +31,8 @@ const RANGE_SECTORS_MAX: u32 = 1 << 21;
 pub mod feature {
     /// A limit of segments.
     pub const SEG_MAX: u64 = 1 << 2;
+    /// Nobody may change the disk: offered where that is so.
+    pub const READ_ONLY: u64 = 1 << 5;
     /// A block size.
     pub const BLK_SIZE: u64 = 1 << 6;
     /// Flushes.
@@ -51,7 +53,7 @@ pub mod feature {
     pub const PROTOCOL_FEATURES: u64 = 1 << 30;
     /// Version 1 of virtio.
     pub const VERSION_1: u64 = 1 << 32;
-    /// All of the above.
+    /// What every disk has.
     pub const ALL: u64 = SEG_MAX
         | BLK_SIZE
         | FLUSH
@@ -130,9 +132,17 @@ pub struct Disk {
     pub block_size: BlockSize,
     /// Serial number, padded with zeros.
     pub serial: [u8; SERIAL_BYTES],
+    /// Nobody may change it.
+    pub is_read_only: bool,
 }
 
 impl Disk {
+    /// Features that are offered.
+    #[must_use]
+    pub fn features(&self) -> u64 {
+        feature::ALL | if self.is_read_only { feature::READ_ONLY } else { 0 }
+    }
+
     /// The configuration (`struct virtio_blk_config`); what is beyond are zeros.
     #[must_use]
     pub fn config(&self, queues_count: u16) -> [u8; 60] {
@@ -213,6 +223,7 @@ fn parse_command(
 ) -> Result<Command, Status> {
     let sector = u64_at(header, 8);
     match u32_at(header, 0) {
+        kind::OUT | kind::DISCARD | kind::WRITE_ZEROES if disk.is_read_only => Err(Status::IoError),
         kind::IN => disk.range(sector, chain.writable.bytes()).map(Command::Read).ok_or(Status::IoError),
         kind::OUT => disk.range(sector, chain.readable.bytes()).map(Command::Write).ok_or(Status::IoError),
         kind::FLUSH => Ok(Command::Flush),

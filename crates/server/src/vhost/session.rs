@@ -150,11 +150,11 @@ impl Session {
             return Err(SessionFault::Descriptors { there, expected });
         }
         match request {
-            Request::GetFeatures => Ok(number(feature::ALL)),
+            Request::GetFeatures => Ok(number(self.disk.features())),
             Request::GetProtocolFeatures => Ok(number(protocol_feature::ALL)),
             Request::GetQueueCount => Ok(number(u64::try_from(QUEUES_MAX).expect("few"))),
             Request::SetFeatures(features) => {
-                self.features = offered(features, feature::ALL)?;
+                self.features = offered(features, self.disk.features())?;
                 Ok(Reaction::Nothing)
             }
             Request::SetProtocolFeatures(features) => {

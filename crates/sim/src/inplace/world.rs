@@ -376,6 +376,7 @@ impl World {
             cache_bytes: self.plan.cache_bytes,
             window: self.plan.window,
             began: 1_700_000_000,
+            is_read_only: false,
         }
     }
 

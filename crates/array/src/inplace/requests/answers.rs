@@ -48,7 +48,8 @@ impl InPlace {
             // Another member may have gone while the list, or its own failure, was recorded.
             let mut listed = open.listed.iter();
             let is_lost = listed.any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
-            if self.members.is_broken() || is_lost {
+            // A flush of what nobody may write has nothing to do; writes were refused.
+            if (self.members.is_broken() && !self.members.are_read_only()) || is_lost {
                 self.requests.fail(request);
             }
         }

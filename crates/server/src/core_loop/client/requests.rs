@@ -22,7 +22,8 @@ impl Client {
             Err(CodecError::Incomplete) => return Ok(Step::NeedBytes),
             Err(error) => return Err(error.into()),
         };
-        match transmission::admit(&header, desk.size_bytes, self.structured) {
+        let admitted = transmission::admit(&header, desk.size_bytes, self.structured);
+        match admitted.and_then(|command| command.unless_read_only(&header, desk.is_read_only)) {
             Ok(command) => Ok(self.begin(key, desk, &header, command)),
             Err(Refusal::HangUp) => Err(HangUp::LongPayload(header.length)),
             Err(Refusal::Reply { error, text, payload_bytes }) => {
