@@ -552,7 +552,7 @@ pub struct Rebuild {
     /// Most MiB per second that rebuilds may write from now on, 0 for no limit
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rate: Option<Rate>,
-    /// MiB per second that resync and rebuild of an array of Linux md keep while clients are at work, as md's sync_speed_min
+    /// MiB per second that rebuilds keep while clients are at work, and the resync of an array of Linux md, as md's sync_speed_min
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rate_min: Option<Rate>,
     /// Print one JSON object

@@ -41,6 +41,7 @@ mod patience;
 mod probe;
 mod progress;
 mod qualify;
+mod rates;
 mod raw;
 mod re_add;
 mod rebuild;

@@ -4,6 +4,7 @@ use crate::cli::{Rate, Rebuild};
 use crate::directory::Directory;
 use crate::exit::Exit;
 use crate::progress::Display;
+use crate::rates;
 use crate::status::{self, StatusReport};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -15,12 +16,8 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Shows, or follows.
 pub fn run(options: &Rebuild) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
-    if options.rate_min.is_some() {
-        let said = "--rate-min is for arrays of Linux md; this one is of zoned drives";
-        return Err(Exit::Usage.error(said));
-    }
-    if let Some(rate) = options.rate {
-        set_rate(&directory, rate)?;
+    if options.rate.is_some() || options.rate_min.is_some() {
+        set_rates(&directory, options.rate, options.rate_min)?;
     }
     let exit = match options.wait {
         true => follow(&directory, None, options.json)?,
@@ -50,10 +47,9 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Changes the limit of rebuilds until the server stops.
-pub fn set_rate(directory: &Directory, rate: Rate) -> Result<()> {
-    let line = format!("rebuild-rate {}", rate.mib_per_second);
-    let answer = status::ask(directory, &line)?;
+/// Changes the limits of rebuilds until the server stops.
+pub fn set_rates(directory: &Directory, most: Option<Rate>, least: Option<Rate>) -> Result<()> {
+    let answer = status::ask(directory, &rates::question(most, least))?;
     let nobody = || Exit::Absent.error("nobody serves the array: give --rebuild-rate to `zoneweave serve`");
     answer.map(|_| ()).ok_or_else(nobody)
 }

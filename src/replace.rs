@@ -62,8 +62,8 @@ pub fn run(options: &Replace) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     let with = options.with.as_ref().map(|path| raw::absolute(path)).transpose().context("--with")?;
     let is_served = status::ask(&directory, "status")?.is_some();
-    if let Some(rate) = options.rebuild_rate.filter(|_| is_served) {
-        rebuild::set_rate(&directory, rate)?;
+    if options.rebuild_rate.is_some() && is_served {
+        rebuild::set_rates(&directory, options.rebuild_rate, None)?;
     }
     let force = Force::of(&options.force);
     let path = with.as_ref().map(|path| path.display().to_string()).unwrap_or_default();

@@ -6,7 +6,7 @@ pub mod record;
 mod returning;
 mod write_area;
 
-use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up, WriteAreaChoice};
+use crate::cli::{Rate, Scheme, Serve, ServiceOptions, Up, WriteAreaChoice};
 use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_clocks::{self, DriveClocks};
@@ -19,6 +19,7 @@ use crate::force::Force;
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
+use crate::rates;
 use crate::replace::{self, Attempt, Replaced, Seek};
 use crate::room;
 use crate::roster::{Absence, OpenDrives, Roster, within};
@@ -335,7 +336,7 @@ fn seek_of(rest: &str) -> Result<Seek<'_>> {
 
 fn not_a_question(line: &str) -> anyhow::Error {
     anyhow::anyhow!(
-        "`{line}` is not a question: ask `status`, `fail N`, `replace N [--force[=UUID]] [PATH]`, `re-add N PATH`, `rebuild-rate MIB`, \
+        "`{line}` is not a question: ask `status`, `fail N`, `replace N [--force[=UUID]] [PATH]`, `re-add N PATH`, `rebuild-rate MIB|- [MIB|-]`, \
          `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [--force[=UUID]] [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
          `unexport JSON` or `stop`"
     )
@@ -435,9 +436,9 @@ impl ServedArray {
                 Ok("{}".to_owned())
             }
             "rebuild-rate" => {
-                let mib: u64 = rest.parse().context("the rate in MiB per second")?;
-                self.volume.set_rebuild_rate(Some(mib.min(RATE_MIB_MAX) << 20));
-                log::info!("rebuilds may write {mib} MiB/s from now on (0: no limit)");
+                let rates = rates::parse(rest)?;
+                self.volume.set_rebuild_rates(rates);
+                log::info!("rebuilds write {} from now on", rates::in_words(rates));
                 Ok("{}".to_owned())
             }
             "scrub" => scrub::start(&mut self.volume, rest).map(|()| "{}".to_owned()),
@@ -476,7 +477,7 @@ impl ServedArray {
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
         let served = Served {
             rebuild_bytes_per_second: self.progress.rebuild_speed.bytes_per_second(now, bytes),
-            rebuild_bytes_per_second_max: self.volume.engine.rebuild_rate().filter(|rate| *rate > 0),
+            rebuild_rates: self.volume.engine.rebuild_rates(),
             rebuild_due: self.next_spare().is_some(),
             re_added: self.returning.re_added,
             scrub: self.scrub_report(now),

@@ -21,6 +21,7 @@ use array::log::channels::{ChannelStatus, RuleKind};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
 use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, ReAdded, mount_read_only};
+use array::pacer::Rates;
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
@@ -280,6 +281,9 @@ pub struct RebuildReport {
     pub bytes_kept: Option<u64>,
     /// Most bytes a second that it may write; null without limit.
     pub bytes_per_second_max: Option<u64>,
+    /// Rate that it keeps while clients are at work; null where it does not give way to them.
+    #[serde(default)]
+    pub bytes_per_second_min: Option<u64>,
 }
 
 /// A spare.
@@ -522,8 +526,8 @@ fn state_in_words(state: MemberState) -> &'static str {
 pub struct Served {
     /// Speed of the rebuild.
     pub rebuild_bytes_per_second: Option<u64>,
-    /// Limit of the rebuild's speed.
-    pub rebuild_bytes_per_second_max: Option<u64>,
+    /// Rates of the rebuild.
+    pub rebuild_rates: Rates,
     /// A spare is about to take the place of a drive that failed.
     pub rebuild_due: bool,
     /// What the drive held that was re-added last.
@@ -549,7 +553,8 @@ impl UpkeepReport {
                     .and_then(|served| served.re_added)
                     .filter(|re_added| re_added.member == rebuild.member.index())
                     .map(|re_added| re_added.bytes_whole),
-                bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
+                bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_rates.max),
+                bytes_per_second_min: served.as_ref().and_then(|served| served.rebuild_rates.min),
             }),
             rebuild_due: served.as_ref().is_some_and(|served| served.rebuild_due),
             scrub: served.and_then(|served| served.scrub),

@@ -3,12 +3,12 @@
 use super::description::Description;
 use super::report::{MemberReport, Report};
 use super::status::{control_path, current};
-use crate::cli::{Rate, Rebuild};
+use crate::cli::Rebuild;
 use crate::exit::Exit;
 use crate::progress::Display;
+use crate::rates;
 use crate::status::ask_at;
 use anyhow::{Context, Result, bail};
-use array::pacer::Rates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 pub fn run(options: &Rebuild) -> Result<Exit> {
     Description::open(&options.dir)?;
     if options.rate.is_some() || options.rate_min.is_some() {
-        set_rates(&options.dir, options.rate, options.rate_min)?;
+        set_rates(options)?;
     }
     let exit = match options.wait {
         true => follow(&options.dir, options.json)?,
@@ -67,35 +67,11 @@ fn is_copied(member: &MemberReport) -> bool {
     member.replacement.is_some()
 }
 
-/// Changes the limits of resyncs and rebuilds until the server stops, in MiB of each member.
-fn set_rates(dir: &Path, most: Option<Rate>, least: Option<Rate>) -> Result<()> {
-    let word = |rate: Option<Rate>| rate.map_or("-".to_owned(), |rate| rate.mib_per_second.to_string());
-    let line = format!("rebuild-rate {} {}", word(most), word(least));
-    let answer = ask_at(&control_path(dir), &line)?;
+/// Changes the limits of resyncs and rebuilds until the server stops.
+fn set_rates(options: &Rebuild) -> Result<()> {
+    let answer = ask_at(&control_path(&options.dir), &rates::question(options.rate, options.rate_min))?;
     let nobody = || Exit::Absent.error("nobody serves the array: a limit holds until its server stops");
     answer.map(|_| ()).ok_or_else(nobody)
-}
-
-/// `rebuild-rate MIB|- [MIB|-]`: the largest rate of resync and rebuild, and the one that they keep beside clients. The largest alone is
-/// that of both times, as ever.
-pub fn rates(rest: &str) -> Result<Rates> {
-    let bytes = |word: &str| match word {
-        "-" => Ok(None),
-        mib => {
-            let mib: u64 = mib.parse().context("the rate in MiB per second")?;
-            Ok::<_, anyhow::Error>(Some(mib.saturating_mul(1 << 20)))
-        }
-    };
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let (most, least) = match words[..] {
-        [most] => (bytes(most)?, None),
-        [most, least] => (bytes(most)?, bytes(least)?),
-        _ => bail!("`rebuild-rate {rest}` is no question: ask `rebuild-rate MIB|- [MIB|-]`"),
-    };
-    Ok(match least {
-        None => Rates::asked_for(most),
-        Some(_) => Rates { min: least, max: most.filter(|most| *most > 0) },
-    })
 }
 
 /// Waits until the members that are rebuilt are whole.
@@ -164,20 +140,4 @@ fn ask(dir: &Path) -> Result<Report> {
         Exit::Absent.error(format!("{said} `zoneweave serve {}`", dir.display()))
     })?;
     serde_json::from_str(&answer).context("the server's answer")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_least_rate_gives_way_to_clients_and_a_most_alone_does_not() {
-        let (one, two) = (Some(1 << 20), Some(2 << 20));
-        assert_eq!(rates("2").unwrap(), Rates { min: None, max: two });
-        assert_eq!(rates("2 1").unwrap(), Rates { min: one, max: two });
-        assert_eq!(rates("- 1").unwrap(), Rates { min: one, max: None });
-        assert_eq!(rates("0 1").unwrap(), Rates { min: one, max: None });
-        assert_eq!(rates("- -").unwrap(), Rates::default());
-        assert!(rates("").is_err() && rates("a").is_err() && rates("1 2 3").is_err());
-    }
 }

@@ -3,7 +3,6 @@
 use super::description::Description;
 use super::doubt::DoubtReport;
 use super::grow;
-use super::rebuild;
 use super::report::{Identity, Report};
 use super::scrub;
 use super::shards::Bells;
@@ -12,6 +11,7 @@ use crate::exit::{self, Exit};
 use crate::exports::served::ServedExports;
 use crate::exports::table::ExportList;
 use crate::progress::Speed;
+use crate::rates;
 use anyhow::Result;
 use array::inplace::scrub::ScrubState;
 use array::inplace::status::Status;
@@ -138,7 +138,7 @@ impl ServedMd {
             "add-spare" => self.add_spare(rest),
             "remove" => self.remove(rest),
             "rebuild-rate" => {
-                self.volume.engine.set_rates(rebuild::rates(rest)?);
+                self.volume.engine.set_rates(rates::parse(rest)?);
                 Ok("{}".to_owned())
             }
             "stop" => {

@@ -214,7 +214,7 @@ impl ServedArray {
             self.stop.request();
         })?;
         volume.frames().adopt(self.volume.frames().frames_out());
-        volume.set_rebuild_rate(self.volume.engine.rebuild_rate());
+        volume.set_rebuild_rates(self.volume.engine.rebuild_rates());
         self.volume = volume;
         self.older_copies.clone_from(&report.older_copies);
         (self.damage.named, self.damage.blocks) = (Vec::new(), 0);

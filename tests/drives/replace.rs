@@ -64,6 +64,12 @@ fn a_failed_drive_is_replaced_while_clients_go_on() {
     assert_eq!(report["state"], "rebuilding");
     assert_eq!(report["rebuild"]["drive"], 1);
     assert_eq!(report["rebuild"]["bytes_per_second_max"], 1 << 20);
+    assert!(report["rebuild"]["bytes_per_second_min"].is_null(), "it gives way to nobody: {report:#}");
+    ask(&["rebuild", text(&dir), "--rate-min", "1", "--rate", "2"]).expect("rebuild --rate-min");
+    let report = status(&dir);
+    assert_eq!(report["rebuild"]["bytes_per_second_max"], 2 << 20);
+    assert_eq!(report["rebuild"]["bytes_per_second_min"], 1 << 20);
+    ask(&["rebuild", text(&dir), "--rate", "1"]).expect("rebuild --rate");
     for key in ["percent", "bytes_done", "bytes_total", "bytes_per_second", "seconds_left"] {
         assert!(report["rebuild"].get(key).is_some(), "no `{key}`: {report:#}");
     }

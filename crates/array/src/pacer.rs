@@ -90,15 +90,6 @@ impl Rates {
             Some(rate) => Rates { min: None, max: Some(rate) },
         }
     }
-
-    /// The limit that an operator asked for, as in [`Rates::asked_for`].
-    #[must_use]
-    pub fn asked(&self) -> Option<u64> {
-        match (self.min, self.max) {
-            (Some(_), _) => None,
-            (None, max) => Some(max.unwrap_or(0)),
-        }
-    }
 }
 
 /// Load from clients.

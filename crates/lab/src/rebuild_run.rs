@@ -14,6 +14,7 @@ use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::status::Health;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
+use array::pacer::Rates;
 use array::request::{Outcome, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
@@ -304,7 +305,7 @@ impl Array {
         mut client: Option<&mut Client>,
     ) -> Result<(u64, f64)> {
         let number = u8::try_from(options.drives)? + 1;
-        self.volume.set_rebuild_rate(options.rate);
+        self.volume.set_rebuild_rates(Rates::asked_for(options.rate));
         let device = drive(options, config.geometry, number)?;
         self.volume.replace_member(self.now, LOST, device, [number; 16])?;
         // The new drive was asked for its zones, which took its time.

@@ -7,6 +7,7 @@ use crate::engine::Array;
 use crate::tally::Failure;
 use crate::world::World;
 use array::log::scrub::{ScrubOptions, ScrubState};
+use array::pacer::Rates;
 use base::units::DriveIndex;
 
 impl World {
@@ -71,7 +72,7 @@ impl World {
     pub(crate) fn set_rates(&mut self, kib_per_second: u64) -> Result<(), Failure> {
         if let Some(volume) = self.service.volume().log() {
             let rate = Some(kib_per_second << 10);
-            volume.set_rebuild_rate(rate);
+            volume.set_rebuild_rates(Rates::asked_for(rate));
             volume.set_scrub_rate(rate);
             self.service.ledger.count("rates changed", 1);
         }

@@ -183,16 +183,15 @@ impl Shard {
         })
     }
 
-    /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do; zero is no limit,
-    /// and `None` what they leave.
-    pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.member_rebuild.throttle.set_rates(Rates::asked_for(bytes_per_second));
+    /// Rates at which a rebuild writes to its drive from now on.
+    pub fn set_rebuild_rates(&mut self, rates: Rates) {
+        self.member_rebuild.throttle.set_rates(rates);
     }
 
-    /// Bytes a second that an operator lets a rebuild write; zero is no limit, and `None` what clients leave.
+    /// Rates at which a rebuild writes to its drive.
     #[must_use]
-    pub fn rebuild_rate(&self) -> Option<u64> {
-        self.member_rebuild.throttle.rates().asked()
+    pub fn rebuild_rates(&self) -> Rates {
+        self.member_rebuild.throttle.rates()
     }
 
     /// The member that is being rebuilt.

@@ -7,6 +7,7 @@ use crate::log::mount::newest_record;
 use crate::log::replace::expect_blank;
 use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{ReplaceError, Shard};
+use crate::pacer::Rates;
 use crate::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -57,10 +58,9 @@ impl LogVolume {
         }
     }
 
-    /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do: zero is no limit,
-    /// and `None` what they leave.
-    pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.engine.set_rebuild_rate(bytes_per_second);
+    /// Rates at which a rebuild writes to its drive from now on.
+    pub fn set_rebuild_rates(&mut self, rates: Rates) {
+        self.engine.set_rebuild_rates(rates);
     }
 
     /// Begins a scrub: everything is read beside what clients do, and repaired if that is asked for.

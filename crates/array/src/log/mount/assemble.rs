@@ -33,6 +33,7 @@ use crate::log::stripe::Stripes;
 use crate::log::summary::Summaries;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
+use crate::pacer::Rates;
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::FramePool;
@@ -132,7 +133,7 @@ pub fn run(
 
 /// Rebuilds have the rate that is asked for, and a policy that goes by lifetimes and spikes begins to watch them.
 fn apply_tuning(shard: &mut Shard) {
-    shard.set_rebuild_rate(shard.core.tuning.rebuild_rate);
+    shard.set_rebuild_rates(Rates::asked_for(shard.core.tuning.rebuild_rate));
     if shard.core.tuning.policy == Policy::Biza {
         shard.clients.demand.watch_lifetimes(shard.core.config.volume_blocks);
         shard.core.segments.watch_spikes();
