@@ -1,7 +1,8 @@
 //! Arrays of Linux md: `zoneweave md`, and what the commands for all arrays do with them. Of the commands, `create`,
-//! `zero-superblock`, `add` and `replace` alone write to a member; a server does (`serve`).
+//! `zero-superblock`, `add`, `add-journal` and `replace` alone write to a member; a server does (`serve`).
 
 mod add;
+mod add_journal;
 mod array;
 mod assemble;
 pub mod check;
@@ -75,6 +76,11 @@ pub enum MdCommand {
     Add(Add),
     /// Keep an empty device as a spare of an array that is served: it takes the role of a member that fails, by itself
     AddSpare(AddSpare),
+    /// Give an array that lost its journal another one, while nobody serves it
+    ///
+    /// All members have to be there: their parities are made right by a resync, for nobody knows what the journal before had. The device is
+    /// empty; `--force` gives up what it holds.
+    AddJournal(AddJournal),
     /// Replace a member that still works, while the array is served: a spare or another empty device gets its content, then its role
     ///
     /// Redundancy is never less meanwhile: all writes go to both. When the new device has everything, the one before is no member any
@@ -243,6 +249,17 @@ pub struct AddSpare {
 }
 
 #[derive(Debug, Args)]
+pub struct AddJournal {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Device, partition or file
+    pub device: PathBuf,
+    /// Use the device although it holds something
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Replace {
     /// Directory of the array
     pub dir: PathBuf,
@@ -374,6 +391,7 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Fail(options) => fail::run(options),
         MdCommand::Add(options) => add::run(options),
         MdCommand::AddSpare(options) => spare::run(options),
+        MdCommand::AddJournal(options) => add_journal::run(options),
         MdCommand::Replace(options) => replace::run(options),
         MdCommand::ReAdd(options) => re_add::run(options),
         MdCommand::Grow(options) => grow::run(options),

@@ -174,6 +174,11 @@ impl Array {
         recover(&assembly, &media).map_err(|failed| Exit::Failed.because(failed))
     }
 
+    /// Their devices, in the same order.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
     /// The devices, for work on all of them.
     pub fn devices_mut(&mut self) -> &mut [Device] {
         &mut self.devices

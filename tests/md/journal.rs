@@ -3,9 +3,9 @@
 use crate::support::md::{
     Guest, Visit, blanks, golden, read_all, serve_in_sync, unpacked, volume, write_here_and_there,
 };
-use crate::support::run::{SOON, run_for};
+use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::{Server, ask, status, zoneweave};
+use crate::support::server::{Server, ask, refused, status, zoneweave};
 use crate::support::text;
 use block::md::journal::{MetaBlock, Payload, Ring};
 use block::md::superblock::Superblock;
@@ -103,6 +103,93 @@ fn parities_are_in_the_journal_also_where_their_member_is_missing() {
     let (bare, whole) = rows_of(devices.last().unwrap());
     assert!(bare == 0 && whole > 10, "{bare} rows of data alone, {whole} with parities");
     assert!(volume(&scratch, "killed", &[&dir]) == content, "what was acknowledged");
+}
+
+/// Adds a new journal, serves the array until all parities are right, and writes; the server is killed.
+fn go_on_with_another_journal(scratch: &Scratch, dir: &Path, content: Vec<u8>, is_degraded: bool) -> Vec<u8> {
+    let journal = scratch.join("another");
+    std::fs::File::create(&journal).unwrap().set_len(24 << 20).unwrap();
+    if is_degraded {
+        refused(&["md", "add-journal", text(dir), text(&journal)], 4, "bring all members back");
+        return content;
+    }
+    let added = ask(&["md", "add-journal", text(dir), text(&journal)]);
+    assert!(added.code() == Some(0) && added.stdout.contains("is the journal now"), "{added}");
+    refused(&["md", "add-journal", text(dir), text(&journal)], 4, "is the journal of the array");
+    let server = Server::serve(dir);
+    assert!(read_all(&server, content.len()) == content, "{}", server.log());
+    assert_eq!(status(dir)["journal"]["state"], "active");
+    assert!(until(SOON, || status(dir)["resync"].is_null()), "{}", server.log());
+    let content = write_here_and_there(&server, content);
+    server.kill_9();
+    content
+}
+
+#[test]
+fn an_array_that_lost_its_journal_gets_another() {
+    let guest = Guest::here();
+    // Level, whether the journal dies while the array is served, whether a member is missing.
+    for (level, dies, is_degraded) in
+        [("5", false, false), ("4", true, false), ("6", true, false), ("5", false, true)]
+    {
+        let scratch = Scratch::new("md-journal-added");
+        let (dir, mut devices) = create(&scratch, level, 4);
+        let (server, bytes) = serve_in_sync(&dir);
+        let content = write_here_and_there(&server, vec![0; bytes]);
+        if is_degraded {
+            assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+        }
+        let lost = devices.pop().unwrap();
+        if dies {
+            std::fs::remove_file(&lost).unwrap();
+            assert!(until(SOON, || status(&dir)["state"] == "read-only"), "{}", server.log());
+            refused(&["md", "add-journal", text(&dir), text(&devices[0])], 5, "is served");
+            server.stop();
+        } else {
+            server.stop();
+            std::fs::remove_file(&lost).unwrap();
+        }
+        refused(&["serve", text(&dir), "--degraded"], 4, "md add-journal");
+        let mut content = go_on_with_another_journal(&scratch, &dir, content, is_degraded);
+        if is_degraded {
+            continue;
+        }
+        devices.push(scratch.join("another"));
+        if let Some(guest) = &guest {
+            let visit = Visit { is_direct: true, ..Visit::default() };
+            let case = format!("RAID-{level} with another journal");
+            let said = guest.take(&scratch, &devices, &visit, &mut content, &case);
+            assert!(said.stdout.contains("action=idle policy=journal"), "{case}: {said}");
+        }
+        let server = Server::serve(&dir);
+        assert!(read_all(&server, bytes) == content, "{}", server.log());
+        server.stop();
+        let checked = ask(&["check", text(&dir)]);
+        assert!(checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
+    }
+    let scratch = Scratch::new("md-journal-of-another-policy");
+    let members = blanks(&scratch, 4);
+    let dir = crate::support::md::create(&scratch, "5", &members[..3], &[]);
+    refused(&["md", "add-journal", text(&dir), text(&members[3])], 4, "md create --write-journal");
+}
+
+/// md makes parities right itself, of an array that nobody served since it got another journal.
+#[test]
+fn linux_md_resyncs_an_array_with_another_journal() {
+    let Some(guest) = Guest::here() else { return };
+    let scratch = Scratch::new("md-journal-added-kernel");
+    let (dir, mut devices) = create(&scratch, "5", 4);
+    let (server, bytes) = serve_in_sync(&dir);
+    let mut content = write_here_and_there(&server, vec![0; bytes]);
+    server.stop();
+    std::fs::remove_file(devices.pop().unwrap()).unwrap();
+    let journal = scratch.join("another");
+    std::fs::File::create(&journal).unwrap().set_len(24 << 20).unwrap();
+    assert_eq!(ask(&["md", "add-journal", text(&dir), text(&journal)]).code(), Some(0));
+    devices.push(journal);
+    let said = guest.take(&scratch, &devices, &Visit::default(), &mut content, "another journal");
+    assert!(said.stdout.contains("action=resync policy=journal"), "{said}");
+    assert!(volume(&scratch, "copy", &[&dir]) == content, "what md wrote, on the media");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub mod join;
 pub mod journal;
 pub mod member;
 pub mod names;
+pub mod new_journal;
 pub mod occupied;
 pub mod policy;
 pub mod ppl;

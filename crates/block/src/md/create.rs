@@ -21,7 +21,7 @@ const NOBODY: u16 = 0xffff;
 const JOURNAL: u16 = 0xfffd;
 /// Microseconds of the first update of an array with a journal: its dirty mark says that parities are not right yet
 /// ([`super::assembly::journal_unsynced_from`]).
-const MARK: u32 = 1;
+pub(super) const MARK: u32 = 1;
 /// Sectors of a bad-block log.
 const BAD_BLOCK_SECTORS: u64 = 8;
 /// Data offsets are multiples of this many sectors.

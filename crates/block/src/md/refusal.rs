@@ -162,7 +162,7 @@ impl fmt::Display for Refusal {
                 members(missing)
             ),
             Refusal::NoJournal => {
-                f.write_str("the journal device is missing or stale: what it holds is in doubt, give it too")
+                f.write_str("the journal device is missing or stale: what it holds is in doubt, give it too. When it is lost: `zoneweave md add-journal`")
             }
             Refusal::Replaced { member, role } => write!(
                 f,

@@ -59,6 +59,8 @@ pub enum Act {
     Die(usize),
     /// The journal is lost: it dies, or its next write fails, or an operator takes it out.
     LoseJournal(Loss),
+    /// The server stops, and an operator adds another journal: the power fails after so many superblocks, then it is typed again.
+    AddJournal(usize),
     /// An operator takes a member out.
     Fail(usize),
     /// The next write of a member fails.

@@ -430,6 +430,7 @@ impl World {
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
             Act::LoseJournal(how) => self.lose_journal(how),
+            Act::AddJournal(superblocks) => return self.add_journal(superblocks),
             Act::Fail(member) => {
                 if self.is_rebuilding(member) {
                     self.lose_newcomer();

@@ -80,6 +80,15 @@ fn losing(loss: Loss, step: u64) -> Vec<Act> {
     meeting().into_iter().chain(lost).collect()
 }
 
+/// The journal is lost, another one is added by a command that is cut off, and a member is lost later.
+fn lost_and_another(loss: Loss, step: u64) -> Vec<Act> {
+    let cut = usize::try_from(step).expect("few superblocks");
+    let first = [Act::AddJournal(cut), Act::ReadAll, write(2, 9), events(1 + 3 * step), Act::Crash];
+    let healed = [Act::Resync, Act::ReadAll, Act::Stop, Act::Die(1), write(7, 9), events(20), Act::Crash];
+    let last = [Act::ReadAll, Act::Add(1), Act::Rebuild, Act::Stop];
+    losing(loss, 7).into_iter().chain(first).chain(healed).chain(last).collect()
+}
+
 /// A write fails, for two members are gone, and is read as it was; then one of them is back, and the journal has the write.
 fn failed_and_replayed() -> Vec<Act> {
     let long = || Act::Wait { nanos: 30_000_000_000, events: 2000 };
@@ -231,6 +240,13 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-that-fails-a-write", Loss::Fails),
         ("journal-that-is-taken-out", Loss::TakenOut),
     ];
+    let others = [
+        ("journal-that-dies-and-another", Loss::Dies),
+        ("journal-that-fails-a-write-and-another", Loss::Fails),
+        ("journal-that-is-taken-out-and-another", Loss::TakenOut),
+    ];
+    // Superblocks of four members, of the journal, and of four members again.
+    all.extend(others.map(|(name, loss)| runs(name, &slow, 10, |step| lost_and_another(loss, step))));
     all.extend(losses.map(|(name, loss)| {
         let acts = losing(loss, 7).into_iter().chain([Act::Stop]).collect();
         (name, Run { plan: slow.clone(), acts })

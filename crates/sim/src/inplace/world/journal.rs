@@ -3,8 +3,15 @@
 use super::World;
 use crate::inplace::act::Loss;
 use crate::inplace::disk::DiskHandle;
+use crate::world::Failure;
+use array::inplace::journal::sectors_min;
 use base::time::{Instant, Nanos};
+use block::device::BlockDevice;
+use block::md::assembly::judge;
+use block::md::create::{Blank, MemberPlan};
 use block::md::member::Member;
+use block::md::new_journal::{NoNewJournal, plan};
+use block::md::{SECTOR_BYTES_U64, Uuid};
 
 /// Slowest commands, one after the other, in which superblocks say that a resync is through.
 const COMMANDS_TO_TELL: u64 = 16;
@@ -67,6 +74,51 @@ impl World {
     /// An array with a journal may have been started of superblocks that say so, while others do not.
     pub(super) fn is_said_by_all(&self, members: &[Member]) -> bool {
         self.journal.disk.is_none() || members.iter().all(|member| member.superblock().is_clean())
+    }
+
+    /// Another journal is added, by a command that is cut off and one that is not; what the one before had is on the members, or was never
+    /// answered.
+    pub(super) fn add_journal(&mut self, superblocks: usize) -> Result<bool, Failure> {
+        self.shut()?;
+        for written in [superblocks, usize::MAX] {
+            if !self.lay_down_journal(written)? {
+                break;
+            }
+        }
+        // As long as it is resynced it is refused without a member.
+        self.is_new = true;
+        self.start_anew()
+    }
+
+    /// Writes so many superblocks of those by which a new disk becomes the journal; false when the array has one.
+    fn lay_down_journal(&mut self, superblocks: usize) -> Result<bool, Failure> {
+        let (members, alive) = self.members_there()?;
+        let arrays = judge(&members);
+        let sectors = self.journal.disk.as_ref().map_or(0, |disk| disk.geometry().sectors);
+        let device = Blank { sectors, uuid: Uuid([0xed; 16]) };
+        let least = sectors_min(self.plan.members.into());
+        let planned = match plan(&arrays[0], &device, least, 1_700_000_000 + self.now.0 / 1_000_000_000) {
+            Ok(planned) => planned,
+            Err(NoNewJournal::Present(_)) => return Ok(false),
+            Err(refused) => return Err(Failure::new(format!("no journal is added: {refused}"))),
+        };
+        let bytes = usize::try_from(sectors * SECTOR_BYTES_U64).expect("small");
+        let (latency, seed) = (self.plan.latency, self.random.bits());
+        let new = DiskHandle::new(vec![0x5a; bytes], self.plan.is_volatile, latency, seed);
+        planned.journal.before.iter().for_each(|(sector, bytes)| new.overwrite(*sector, bytes));
+        let of_members = |plans: Vec<(usize, MemberPlan)>| {
+            plans.into_iter().map(|(index, plan)| (alive[index].clone(), plan)).collect::<Vec<_>>()
+        };
+        let journal = [(new.clone(), planned.journal)];
+        let all = of_members(planned.first).into_iter().chain(journal).chain(of_members(planned.last));
+        for (disk, plan) in all.take(superblocks) {
+            disk.overwrite(plan.superblock.device.super_offset, &plan.record());
+            if disk.is(&new) {
+                self.retired.extend(self.journal.disk.replace(new.clone()));
+                self.journal.is_lost = false;
+            }
+        }
+        Ok(true)
     }
 
     pub(super) fn lose_journal(&mut self, how: Loss) {
