@@ -5,6 +5,7 @@ use crate::support::run::{SOON, command, run_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, zoneweave};
 use crate::support::{have, text};
+use block::md::superblock::Superblock;
 use std::path::{Path, PathBuf};
 
 /// Fails unless mdadm says of each device what we do, but for our last line.
@@ -15,6 +16,27 @@ fn expect_the_same(devices: &[PathBuf], case: &str) {
         let ours = run_for(SOON, zoneweave().args(["md", "examine"]).arg(device).env("TZ", "UTC"));
         let (words, _) = ours.stdout.rsplit_once("\n      Zoneweave : ").expect("our last line");
         assert_eq!(words, mdadm.stdout, "{case}: {}", device.display());
+    }
+}
+
+/// Fails unless mdadm says of the bitmap of each device what we do. Of a device that is a file mdadm takes the start for the bitmap, so it
+/// gets the bitmap as a file of its own.
+#[track_caller]
+fn expect_the_same_bitmaps(scratch: &Scratch, devices: &[PathBuf], case: &str) {
+    for device in devices {
+        let media = std::fs::read(device).unwrap();
+        let places = [8, 0, (media.len() / 512 - 16) & !7];
+        let found = places
+            .into_iter()
+            .find_map(|sector| Superblock::decode(media[sector * 512..].first_chunk().unwrap()).ok());
+        let bitmap = found.expect("a superblock").superblock.bitmap_sector().expect("a bitmap");
+        let start = usize::try_from(bitmap * 512).unwrap();
+        let file = scratch.join("bitmap");
+        std::fs::write(&file, &media[start..(start + (64 << 10)).min(media.len())]).unwrap();
+        let mdadm = run_for(SOON, command("mdadm").arg("--examine-bitmap").arg(&file));
+        let ours = ask(&["md", "examine", "--bitmap", text(device)]);
+        let named = mdadm.stdout.replace(text(&file), text(device));
+        assert!(named.contains("Bitmap : ") && ours.stdout == named, "{case}: {ours}\n{mdadm}");
     }
 }
 
@@ -75,6 +97,31 @@ fn mdadm_says_of_our_members_what_we_say() {
             server.stop();
         }
         expect_the_same(&devices, &format!("RAID-{level} {options:?}"));
+    }
+}
+
+#[test]
+fn mdadm_says_of_our_bitmaps_what_we_say() {
+    if !have(&["mdadm"]) {
+        return;
+    }
+    // Version of the superblocks, and whether the server is killed amid writes, which leaves bits set.
+    for (level, metadata, is_killed) in [("5", "1.2", false), ("6", "1.0", true), ("4", "1.1", true)] {
+        let scratch = Scratch::new("md-examined-bitmaps");
+        let devices = blanks(&scratch, 4);
+        let dir = create(&scratch, level, &devices, &["--metadata", metadata, "--bitmap-chunk", "64"]);
+        let case = format!("RAID-{level}, {metadata}");
+        expect_the_same_bitmaps(&scratch, &devices, &format!("{case}, new"));
+        let (server, bytes) = serve_in_sync(&dir);
+        let content = write_here_and_there(&server, vec![0; bytes]);
+        assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+        write_here_and_there(&server, content);
+        if is_killed {
+            server.kill_9();
+        } else {
+            server.stop();
+        }
+        expect_the_same_bitmaps(&scratch, &devices, &case);
     }
 }
 

@@ -6,6 +6,7 @@ mod bad_blocks;
 mod cores;
 mod database;
 mod examined;
+mod fio;
 mod force;
 mod golden;
 mod grow;
