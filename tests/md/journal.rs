@@ -142,7 +142,8 @@ fn an_array_that_lost_its_journal_gets_another() {
         let lost = devices.pop().unwrap();
         if dies {
             std::fs::remove_file(&lost).unwrap();
-            assert!(until(SOON, || status(&dir)["state"] == "read-only"), "{}", server.log());
+            let is_read_only = || ask(&["status", text(&dir)]).stdout.contains("state     read-only");
+            assert!(until(SOON, is_read_only), "{}", server.log());
             refused(&["md", "add-journal", text(&dir), text(&devices[0])], 5, "is served");
             server.stop();
         } else {

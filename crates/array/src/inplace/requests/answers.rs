@@ -39,7 +39,8 @@ impl InPlace {
     fn complete(&mut self, request: u32, fx: &mut Effects) {
         let open = self.requests.open.get(request);
         let is_read = matches!(open.asked, Asked::Read);
-        if !is_read {
+        // A flush of what nobody may write has nothing to do; writes were refused.
+        if !is_read && !self.members.are_read_only() {
             let is_failure_untold = self.has_unrecorded_failure();
             let is_list_untold = self.has_unrecorded_bad_blocks();
             if is_failure_untold || is_list_untold {
@@ -48,8 +49,7 @@ impl InPlace {
             // Another member may have gone while the list, or its own failure, was recorded.
             let mut listed = open.listed.iter();
             let is_lost = listed.any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
-            // A flush of what nobody may write has nothing to do; writes were refused.
-            if (self.members.is_broken() && !self.members.are_read_only()) || is_lost {
+            if self.members.is_broken() || is_lost {
                 self.requests.fail(request);
             }
         }
