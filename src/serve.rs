@@ -124,7 +124,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     handle.on_signals().context("signal handling")?;
     drop(impatience);
     warn_of_missing_cores(options.cores);
-    let announced = announce(sockets.nbd[0].place(), directory.file.export.name(), size_bytes)?;
+    let announced = announce(sockets.nbd[0].place(), directory.file.export.name(), size_bytes, false)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
     }
@@ -305,7 +305,7 @@ pub fn warn_of_missing_cores(asked: usize) {
 }
 
 /// Says where clients find the volume; nobody waits for a reader of that.
-pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
+pub fn announce(listen: &Listen, export: &str, bytes: u64, is_read_only: bool) -> Result<Lines> {
     let uri = listen.uri(export);
     let mut text = format!("serving {} at {uri}\n", human_bytes(bytes));
     if let Listen::Unix(path) = listen
@@ -318,9 +318,12 @@ pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
             name.to_string_lossy()
         );
     }
+    let job = match is_read_only {
+        true => "--name=read --rw=randread",
+        false => "--name=verify --rw=randwrite --verify=crc32c --verify_state_save=0",
+    };
     text += &format!(
-        "  nbdinfo '{uri}'\n  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k --iodepth=64 \
-         --size=256m --verify=crc32c --verify_state_save=0\n"
+        "  nbdinfo '{uri}'\n  fio --ioengine=nbd --uri='{uri}' --bs=4k --iodepth=64 --size=256m {job}\n"
     );
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());

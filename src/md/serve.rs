@@ -60,6 +60,9 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let control = control::bind(&control_path(dir))?;
     let sockets = listen(&wanted)?;
     log::info!("the array {}", assembly.in_words());
+    if options.md.readonly {
+        log::info!("it is served read-only: nothing is replayed, resynced or rebuilt");
+    }
     let identity = Identity::of(&assembly);
     let journal = journal_of(&assembly).map(|member| member.name.clone());
     let paths = paths_by_role(&assembly);
@@ -81,7 +84,8 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let announced = announce(sockets.nbd[0].place(), description.export.name(), size_bytes)?;
+    let announced =
+        announce(sockets.nbd[0].place(), description.export.name(), size_bytes, options.md.readonly)?;
     let config = config_of(&description, &identity, options);
     let wake_fds = vec![bells.descriptor()?];
     let (Sockets { nbd: listeners, guests }, ports) = (sockets, exports.ports());
