@@ -18,7 +18,7 @@
 //! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
 //! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
 //!
-//! *Replacements* come first in each record, and as long as the array is not clean their superblocks are [`block::md::assembly::REPLACEMENT_BEHIND`] updates
+//! *Replacements* come first in each record, before other newcomers those that are whole. As long as the array is not clean their superblocks are [`block::md::assembly::REPLACEMENT_BEHIND`] updates
 //! behind: md would read them, and spoil parities on them, as it resyncs.
 
 mod records;
@@ -68,6 +68,7 @@ enum Step {
     ClearPages,
     FlushToClean,
     Admit,
+    Replacing,
     Newcomers,
     FlushToRecover,
     FlushToTail,
@@ -357,8 +358,18 @@ impl InPlace {
             Step::Head => {
                 self.end_pages();
                 self.update_superblocks(now);
+                // Nobody says that a member is none any more before its replacement says that it is.
+                self.scribe.step = Step::Replacing;
+                let told = Places::of_replacements(self.scribe.record.replaced());
+                self.write_superblocks(told, fx);
+            }
+            Step::Replacing if self.has_lost_replacement(self.scribe.record.replaced()) => {
+                self.abandon_record()
+            }
+            Step::Replacing => {
                 self.scribe.step = Step::Newcomers;
-                self.write_superblocks(self.scribe.record.first, fx);
+                let told = Places::of_replacements(self.scribe.record.replaced());
+                self.write_superblocks(self.scribe.record.first.without(told), fx);
             }
             Step::Newcomers if self.has_lost_replacement(self.scribe.record.of_replacements()) => {
                 self.abandon_record()

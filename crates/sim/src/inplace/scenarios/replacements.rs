@@ -174,6 +174,13 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::Resync, Act::Rebuild, write(step % 9, 9), Act::Drain, Act::ReadAll])
     };
+    // One is whole, the other is not: what the second one says of the first member comes last.
+    let completes_beside_another = |step: u64| {
+        [replace(0), Act::Wait { nanos: 2_000_000, events: 20 + step % 30 }, replace(3)]
+            .into_iter()
+            .chain([Act::Wait { nanos: 30_000_000_000, events: 100 + 4 * step }, Act::Crash])
+            .chain([Act::Resync, Act::Rebuild, write(step % 9, 9), Act::Drain, Act::ReadAll])
+    };
     let differs = |step: u64| {
         [replace(1), write(0, 9), Act::Drain, Act::Wait { nanos: 40_000_000_000, events: 20_000 }]
             .into_iter()
@@ -217,6 +224,13 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
             run(
                 Plan { latency: 300_000, stripes: 4, ..of_two_parities() },
                 [write(0, 24), Act::Drain].into_iter().chain((1..100).flat_map(completes)),
+            ),
+        ),
+        (
+            "a-replacement-completes-beside-another-as-the-power-fails",
+            run(
+                Plan { seed: 3, latency: 300_000, stripes: 24, rate: Some(256 << 10), ..of_two_parities() },
+                [write(0, 24), Act::Drain].into_iter().chain((1..56).flat_map(completes_beside_another)),
             ),
         ),
         (
