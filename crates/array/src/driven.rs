@@ -94,7 +94,20 @@ impl<E: Engine> Driven<E> {
         !self.effects.commands.is_empty()
     }
 
+    /// Has drives looked at, and all held meanwhile, if there is a sign of another host.
+    fn heed_strangers(&mut self) {
+        if !self.fence.is_on() {
+            return;
+        }
+        let suspects = self.fence.take_refusing().or(self.engine.take_strangers());
+        if !suspects.is_empty() {
+            self.fence.suspect(suspects.or(self.members_present()));
+        }
+    }
+
     fn round(&mut self, now: Instant) -> bool {
+        // The engine may have had a doubt as it gave commands outside of rounds.
+        self.heed_strangers();
         if !self.fence.holds_all() {
             for command in self.effects.commands.drain(..) {
                 if let Some(command) = self.fence.pass(command) {
@@ -119,13 +132,8 @@ impl<E: Engine> Driven<E> {
         if moved {
             self.engine.settle(now, &mut self.effects);
         }
-        if self.fence.is_on() {
-            let suspects = self.fence.take_refusing().or(self.engine.take_strangers());
-            if !suspects.is_empty() {
-                self.fence.suspect(suspects.or(self.members_present()));
-            }
-            self.fence.end(now, &mut self.drives);
-        }
+        self.heed_strangers();
+        self.fence.end(now, &mut self.drives);
         moved || !self.fence.holds_all() && !self.effects.commands.is_empty()
     }
 

@@ -84,7 +84,8 @@ pub trait Engine {
         None
     }
 
-    /// Members on whose drives there was something that this engine did not put there, since this was asked last.
+    /// Members on whose drives there was something that this engine did not put there, or may be, since this was asked last.
+    /// Commands that were given in the meantime wait until drives were looked at.
     fn take_strangers(&mut self) -> PieceSet {
         PieceSet::EMPTY
     }

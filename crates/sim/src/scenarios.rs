@@ -174,6 +174,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "rival-append-in-another-group",
     "rival-appends",
     "rival-behind-checkpoint",
+    "rival-erased-a-victim",
     "rival-header-of-a-lost-array",
     "rival-looks-take-time",
     "rival-mounts-only",

@@ -58,7 +58,7 @@ pub struct Core {
     pub segments: SegmentTable,
     /// State of the members, and its record.
     pub membership: Membership,
-    /// Members on whose drives there was something that this engine did not put there.
+    /// Members on whose drives there was something that this engine did not put there, or may be.
     pub strangers: PieceSet,
     /// The pool of all frames.
     pub frames: FramePool,
@@ -105,5 +105,10 @@ impl Core {
     pub(super) fn segment_at(&self, pba: Pba) -> SegmentSlot {
         let Location { drive, zone, .. } = self.pba.unpack(pba);
         self.segments.owner(drive, zone).expect("an address lies in a segment")
+    }
+
+    /// Another server may have been at a block: no command that is given from now on is carried out before drives were looked at.
+    pub(super) fn suspect_another_server(&mut self, pba: Pba) {
+        self.strangers.insert(self.pba.unpack(pba).drive.index());
     }
 }

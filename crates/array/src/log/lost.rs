@@ -6,6 +6,10 @@
 //! nobody knows whether they were trimmed: a new one is written that names them as lost, before clients
 //! come and before anything is collected.
 //!
+//! What another server has erased cannot be read either, and to that one it is not lost: its own copies would be overruled
+//! by markers that are newer. So nothing is marked before drives were looked at for another server, which comes after the last
+//! read: who had taken them by then has said so (ADR 73).
+//!
 //! The sequence of a lost block may be as lost as its contents. Its marker must be newer than all older
 //! copies of the block, and older than writes and trims in flight: it takes the sequence before the first
 //! of those, or a new one.
@@ -28,6 +32,9 @@ impl Shard {
         assert!(self.core.segments.get(victim).damaged, "what is written off was read twice");
         if self.collector.write_offs.is_empty() {
             let Some(live) = self.find_live(victim, fx) else { return self.core.index.is_incomplete() };
+            if let Some((_, from)) = live.first() {
+                self.core.suspect_another_server(*from);
+            }
             self.collector.write_offs = live;
         }
         while self.collector.moves.len() < self.core.moves_waiting_max() {
@@ -55,6 +62,7 @@ impl Shard {
             self.rescue.recording_doubt = true;
             let name = Name::Tombstone(region);
             if let Some(from) = self.core.index.get(name) {
+                self.core.suspect_another_server(from);
                 let tombstone = self.marker(name, from);
                 self.collector.moves.push_back(tombstone);
             }
