@@ -355,31 +355,7 @@ impl InPlace {
                 pages.end_void();
                 self.write_head(fx);
             }
-            Step::Head => {
-                self.end_pages();
-                self.update_superblocks(now);
-                // Nobody says that a member is none any more before its replacement says that it is.
-                self.scribe.step = Step::Replacing;
-                let told = Places::of_replacements(self.scribe.record.replaced());
-                self.write_superblocks(told, fx);
-            }
-            Step::Replacing if self.has_lost_replacement(self.scribe.record.replaced()) => {
-                self.abandon_record()
-            }
-            Step::Replacing => {
-                self.scribe.step = Step::Newcomers;
-                let told = Places::of_replacements(self.scribe.record.replaced());
-                self.write_superblocks(self.scribe.record.first.without(told), fx);
-            }
-            Step::Newcomers if self.has_lost_replacement(self.scribe.record.of_replacements()) => {
-                self.abandon_record()
-            }
-            Step::Newcomers => {
-                self.scribe.step = Step::Superblocks;
-                let others = self.members.recorded().without(self.scribe.record.first);
-                self.write_superblocks(others.without(self.scribe.record.replaced().into()), fx);
-                self.write_superblock_of_journal(fx);
-            }
+            Step::Head | Step::Replacing | Step::Newcomers => self.end_step_of_record(now, fx),
             Step::Admit => {
                 self.scribe.step = Step::Rest;
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
@@ -420,6 +396,36 @@ impl InPlace {
                     self.begin_record(false, fx);
                 }
             }
+        }
+    }
+
+    /// Ends a step of a record before the last: superblocks go to whole replacements, other newcomers, and all others.
+    fn end_step_of_record(&mut self, now: Instant, fx: &mut Effects) {
+        let replaced = self.scribe.record.replaced();
+        let told = Places::of_replacements(replaced);
+        match self.scribe.step {
+            Step::Head => {
+                self.end_pages();
+                self.update_superblocks(now);
+                // Nobody says that a member is none any more before its replacement says that it is.
+                self.scribe.step = Step::Replacing;
+                self.write_superblocks(told, fx);
+            }
+            Step::Replacing if self.has_lost_replacement(replaced) => self.abandon_record(),
+            Step::Replacing => {
+                self.scribe.step = Step::Newcomers;
+                self.write_superblocks(self.scribe.record.first.without(told), fx);
+            }
+            Step::Newcomers if self.has_lost_replacement(self.scribe.record.of_replacements()) => {
+                self.abandon_record();
+            }
+            Step::Newcomers => {
+                self.scribe.step = Step::Superblocks;
+                let others = self.members.recorded().without(self.scribe.record.first);
+                self.write_superblocks(others.without(replaced.into()), fx);
+                self.write_superblock_of_journal(fx);
+            }
+            other => unreachable!("{other:?} is no step before superblocks"),
         }
     }
 
