@@ -57,6 +57,8 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 pub const SUPERBLOCK_SECTORS: u64 = 8;
 /// Most roles.
 pub const ROLES_MAX: usize = (SUPERBLOCK_BYTES - HEAD_BYTES) / 2;
+/// Numbers of devices whose roles fit the first sector, which no power failure tears.
+pub const ROLES_OF_A_SECTOR: u32 = 128;
 /// First word of the record.
 pub const MAGIC: u32 = 0xa92b_4efc;
 /// Resync offset of an array that is clean.

@@ -13,7 +13,7 @@ use block::device::Op;
 use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature, time};
+use block::md::superblock::{CLEAN, ROLES_MAX, ROLES_OF_A_SECTOR, RoleEntry, Superblock, feature, time};
 use block::md::{DeviceNumber, Role};
 use std::collections::BTreeSet;
 
@@ -133,15 +133,17 @@ impl Roster {
             && self.superblocks.iter().flatten().any(|superblock| superblock.device.number == number)
     }
 
-    /// Number for a device that is new: one behind those of members by role, that no device has or had.
+    /// Number for a device that is new: one behind those of members by role, that no device has or had. When all were used once of
+    /// which a superblock of one sector can tell, that of a device which failed is given anew: a power failure tears larger ones.
     pub(in crate::inplace) fn number(&mut self) -> DeviceNumber {
         let first = u32::try_from(self.members).expect("at most 32");
         let most = u32::try_from(ROLES_MAX).expect("1920");
         let is_free = |number: &u32| self.entry(*number) == RoleEntry::Spare && !self.taken.contains(number);
-        let free = (first..most).find(is_free);
-        // When all were used once, that of a device which failed is given anew.
         let is_faulty = |number: &u32| self.entry(*number) == RoleEntry::Faulty;
-        let number = free.or_else(|| (first..most).find(is_faulty)).expect("at most 32 devices are members");
+        let found = [first..ROLES_OF_A_SECTOR, ROLES_OF_A_SECTOR..most]
+            .into_iter()
+            .find_map(|numbers| numbers.clone().find(is_free).or_else(|| numbers.clone().find(is_faulty)));
+        let number = found.expect("at most 32 devices are members");
         self.taken.insert(number);
         DeviceNumber(number)
     }
