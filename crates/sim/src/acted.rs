@@ -11,6 +11,7 @@ pub use minimise::minimise;
 use crate::run::guarded_run;
 use crate::tally::Failure;
 use crate::watchdog::{Place, RUN_MAX, watch};
+use base::random::Random;
 use serde::Serialize;
 use std::fmt::{self, Debug};
 use std::time::Duration;
@@ -160,4 +161,19 @@ pub struct Outcome<T> {
     pub hash: u64,
     /// Counts of what was done.
     pub tally: T,
+}
+
+/// In some runs the server is killed where the power would have failed. Drawn from a source of its own.
+pub(crate) fn with_kills<A>(
+    seed: u64,
+    acts: Vec<A>,
+    is_crash: impl Fn(&A) -> bool,
+    kill: impl Fn(A) -> A,
+) -> Vec<A> {
+    let mut random = Random::from_seed(seed ^ 0x6b11_ed00);
+    if !random.chance(1, 2) {
+        return acts;
+    }
+    let kill = |act: A| if is_crash(&act) && random.chance(2, 3) { kill(act) } else { act };
+    acts.into_iter().map(kill).collect()
 }

@@ -1,6 +1,7 @@
 //! Acts of a run: what the host asks, and what goes wrong.
 
 use super::plan::Plan;
+use crate::acted::with_kills;
 use base::random::Random;
 use drive::inband::layout::JOURNAL_ZONES;
 use drive::units::UNIT_BLOCKS;
@@ -92,21 +93,12 @@ pub enum Act {
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {
-    with_kills(plan, draw_without_kills(plan))
-}
-
-/// In some runs the server is killed where the power would have failed. Drawn from a source of its own.
-fn with_kills(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
-    let mut random = Random::from_seed(plan.seed ^ 0x6b11_ed00);
-    if random.chance(1, 2) {
-        for act in &mut acts {
-            *act = match std::mem::replace(act, Act::Flush) {
-                Act::Crash(cuts) if random.chance(2, 3) => Act::Kill(cuts),
-                other => other,
-            };
-        }
-    }
-    acts
+    let is_crash = |act: &Act| matches!(act, Act::Crash(_));
+    let kill = |act| match act {
+        Act::Crash(cuts) => Act::Kill(cuts),
+        other => other,
+    };
+    with_kills(plan.seed, draw_without_kills(plan), is_crash, kill)
 }
 
 fn draw_without_kills(plan: &Plan) -> Vec<Act> {
