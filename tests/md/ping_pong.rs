@@ -307,7 +307,8 @@ set -- /dev/ubd?
 members=; n=0
 for disk in $*; do
   if [ $n = {slow} ]; then
-    dmsetup create slow --table \"0 $(blockdev --getsz $disk) delay $disk 0 0 $disk 0 50\" || exit
+    slow=\"0 $(blockdev --getsz $disk) delay $disk 0 0 $disk 0\"
+    dmsetup create slow --table \"$slow 0\" || exit
     disk=/dev/mapper/slow
   fi
   members=\"$members $disk\"; n=$((n+1))
@@ -319,6 +320,8 @@ if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
   echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
 fi
 echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
+# A replay writes row by row: the member is slow from now on, or thousands of rows would take minutes.
+dmsetup suspend slow && dmsetup reload slow --table \"$slow 50\" && dmsetup resume slow || exit
 writer() {{
   while [ ! -e /enough ] && read skip seek count id; do
     dd if=/data of=/dev/md0 bs=4k skip=$skip seek=$seek count=$count oflag=direct conv=notrunc 2>/dev/null && echo done $id
