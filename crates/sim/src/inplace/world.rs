@@ -165,6 +165,9 @@ struct Doubts {
     spoiled: BTreeMap<u64, BTreeSet<usize>>,
     /// Writes of each block that were done before the start.
     done: Vec<u64>,
+    /// Members that had failed when the server was killed, and were believed afterwards: what they say of themselves may be in their
+    /// caches alone.
+    unrecorded: BTreeSet<usize>,
 }
 
 /// See the module.
@@ -254,6 +257,11 @@ impl World {
         self.gone.len() > self.plan.parities()
     }
 
+    /// True of a member that nobody took out, and that need not be believed.
+    fn may_be_missing(&self, role: usize) -> bool {
+        self.replacements.may_be_lost(role) || self.doubts.unrecorded.contains(&role)
+    }
+
     /// Starts the engine; false when the array is refused, as promised.
     fn start(&mut self) -> Result<bool, Failure> {
         self.look_at_cut()?;
@@ -269,8 +277,7 @@ impl World {
         };
         self.force(&mut assembly);
         let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
-        if let Some(role) = missing.difference(&self.gone).find(|role| !self.replacements.may_be_lost(**role))
-        {
+        if let Some(role) = missing.difference(&self.gone).find(|role| !self.may_be_missing(**role)) {
             let said = assembly.in_words();
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
@@ -831,14 +838,19 @@ impl World {
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
         self.cut();
-        self.start_anew()
+        let has_started = self.start_anew()?;
+        self.doubts.unrecorded.clear();
+        Ok(has_started)
     }
 
     fn kill(&mut self) -> Result<bool, Failure> {
         self.lose_engine(DiskHandle::let_go);
         self.oracle.kill();
         self.tally.kills += 1;
-        self.start_anew()
+        let failed = self.gone.clone();
+        let has_started = self.start_anew()?;
+        self.doubts.unrecorded = failed.difference(&self.gone).copied().collect();
+        Ok(has_started)
     }
 
     /// The power fails.
