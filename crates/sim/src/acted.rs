@@ -163,17 +163,12 @@ pub struct Outcome<T> {
     pub tally: T,
 }
 
-/// In some runs the server is killed where the power would have failed. Drawn from a source of its own.
-pub(crate) fn with_kills<A>(
-    seed: u64,
-    acts: Vec<A>,
-    is_crash: impl Fn(&A) -> bool,
-    kill: impl Fn(A) -> A,
-) -> Vec<A> {
+/// In some runs the server is killed where the power would have failed: `killed` says so of such an act. Drawn from a source of its own.
+pub(crate) fn with_kills<A>(seed: u64, acts: Vec<A>, killed: impl Fn(&A) -> Option<A>) -> Vec<A> {
     let mut random = Random::from_seed(seed ^ 0x6b11_ed00);
     if !random.chance(1, 2) {
         return acts;
     }
-    let kill = |act: A| if is_crash(&act) && random.chance(2, 3) { kill(act) } else { act };
+    let kill = |act: A| killed(&act).filter(|_| random.chance(2, 3)).unwrap_or(act);
     acts.into_iter().map(kill).collect()
 }

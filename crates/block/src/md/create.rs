@@ -16,9 +16,9 @@ use std::fmt;
 /// Entries of the roles that mdadm makes.
 const ROLES: usize = 128;
 /// Number of a role that nobody has.
-const NOBODY: u16 = 0xffff;
+pub(super) const NOBODY: u16 = 0xffff;
 /// Role of a journal.
-const JOURNAL: u16 = 0xfffd;
+pub(super) const JOURNAL: u16 = 0xfffd;
 /// Microseconds of the first update of an array with a journal: its dirty mark says that parities are not right yet
 /// ([`super::assembly::journal_unsynced_from`]).
 pub(super) const MARK: u32 = 1;

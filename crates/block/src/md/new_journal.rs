@@ -11,17 +11,15 @@
 //! would be decoded from parities that a crash may have left wrong.
 
 use super::assembly::{Assembly, Part, Policy};
-use super::create::{Blank, Impossible, MARK, MemberPlan, plan_journal};
+use super::create::{Blank, Impossible, JOURNAL, MARK, MemberPlan, NOBODY, plan_journal};
 use super::policy::word;
 use super::refusal::{self, Refusal};
 use super::superblock::{ROLES_MAX, RoleEntry, State, Superblock, feature, time};
 use super::{DeviceNumber, Role};
 use std::fmt;
 
-/// Role of a journal, of one that failed, and of nobody.
-const JOURNAL: u16 = 0xfffd;
+/// Role of a device that failed.
 const FAULTY: u16 = 0xfffe;
-const NOBODY: u16 = 0xffff;
 
 /// What is written, in this order; each part is durable before the next.
 #[derive(Clone, Debug)]

@@ -93,12 +93,10 @@ pub enum Act {
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {
-    let is_crash = |act: &Act| matches!(act, Act::Crash(_));
-    let kill = |act| match act {
-        Act::Crash(cuts) => Act::Kill(cuts),
-        other => other,
-    };
-    with_kills(plan.seed, draw_without_kills(plan), is_crash, kill)
+    with_kills(plan.seed, draw_without_kills(plan), |act| match act {
+        Act::Crash(cuts) => Some(Act::Kill(cuts.clone())),
+        _ => None,
+    })
 }
 
 fn draw_without_kills(plan: &Plan) -> Vec<Act> {
