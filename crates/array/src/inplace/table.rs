@@ -93,6 +93,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// True of what clients write.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        matches!(self, Kind::Write | Kind::Zero)
+    }
+
     /// True of what goes over all strips, beside clients.
     #[must_use]
     pub fn is_sweep(self) -> bool {

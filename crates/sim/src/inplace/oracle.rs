@@ -338,10 +338,11 @@ impl Oracle {
         self.blocks[usize::try_from(lba).expect("small volumes")].after.len() > 1
     }
 
-    /// Writes of a block that were done, or are in flight.
-    pub fn begun(&self, lba: u64) -> u64 {
+    /// Writes of a block that were done, and those in flight where several meet: one that fails may take along what others wrote.
+    pub fn done_or_met(&self, lba: u64) -> u64 {
         let block = &self.blocks[usize::try_from(lba).expect("small volumes")];
-        block.done + u64::from(block.writes)
+        let met = if block.writes > 1 { block.writes } else { 0 };
+        block.done + u64::from(met)
     }
 
     /// Writes of a block that were done.

@@ -20,10 +20,12 @@ impl InPlace {
         self.end_round_of_log(round.logged);
         let (kind, is_broken) = (round.kind, self.members.is_broken() || round.logged == Logged::Refused);
         let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
-        if round.has_failed_writes {
+        if round.has_failed_writes || (kind.is_write() && !self.bad_blocks.is_empty()) {
             let written = self.written_in(kind, &round.rows).into_iter();
+            let listed =
+                written.filter(|(place, _)| round.has_failed_writes || self.lists_row(strip, *place));
             let (beyond, within): (Vec<_>, Vec<_>) =
-                written.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
+                listed.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
             (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
         }
         let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
@@ -117,6 +119,12 @@ impl InPlace {
                 .collect(),
             _ => rows.iter().map(|(place, row)| (place, row.written)).collect(),
         }
+    }
+
+    /// True when a member lists a row: what was written there is lost when another one goes before the answer.
+    fn lists_row(&self, strip: Strip, place: u16) -> bool {
+        let row = self.row_of(strip, place);
+        self.map.order(strip).members.iter().any(|member| self.is_bad(*member, row..row + 1))
     }
 
     /// True when something of a row can neither be read nor decoded, by what members there are now and what they list.

@@ -112,6 +112,11 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
     };
+    let flushed = |step: u64| {
+        [Act::Write { lba: 0, blocks: 1, durable: true }, soon(step * 10_000), Act::Fail(0), Act::Drain]
+            .into_iter()
+            .chain([Act::Add(0), Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
+    };
     // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
     let mirrored = || Plan {
         layout: 5,
@@ -133,6 +138,17 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
                 [write(0, 48), Act::Drain, CLEAN, Act::Scar { member: 3, row: 0 }]
                     .into_iter()
                     .chain((0..40).flat_map(held))
+                    .chain([Act::Stop, Act::ReadAll]),
+            ),
+        ),
+        // A row was listed, and before a write there was answered the member went that had the block.
+        (
+            "a-member-fails-before-a-listed-row-is-answered",
+            run(
+                plan(),
+                [write(0, 48), Act::Drain, CLEAN, Act::Scar { member: 1, row: 0 }, write(2, 1), Act::Drain]
+                    .into_iter()
+                    .chain((0..40).flat_map(flushed))
                     .chain([Act::Stop, Act::ReadAll]),
             ),
         ),

@@ -17,7 +17,7 @@ use std::ops::Range;
 pub(super) struct Blemishes {
     /// Members that list a row, or did since the start.
     listed: BTreeMap<u64, BTreeSet<usize>>,
-    /// Rows that were ruined, with the writes of their blocks that were done then, or in flight: those may have been there before.
+    /// Rows that were ruined, with the writes of their blocks that were done then, or later by an engine that had not met it.
     ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// Rows that were spoiled as the power failed, and are listed still: what they were written with may not have got there.
     spoilt: BTreeSet<u64>,
@@ -67,6 +67,14 @@ impl World {
         ruined.into_iter().for_each(|row| self.ruin(row));
     }
 
+    /// A member was lost: rows in doubt that another one lists have no parities that are right, so what it held of them is lost.
+    pub(super) fn ruin_listed_rows(&mut self) {
+        let is_in_doubt = |row: &u64| self.doubts.all || self.doubts.rows.contains(row);
+        let listed = self.blemishes.listed.keys().copied();
+        let ruined: Vec<u64> = listed.filter(|row| is_in_doubt(row) && self.lacks_too_many(*row)).collect();
+        ruined.into_iter().for_each(|row| self.ruin(row));
+    }
+
     /// Whether all rows are in doubt, and whether some are.
     fn doubts_now(&self) -> (bool, bool) {
         (self.doubts.all, !self.doubts.rows.is_empty())
@@ -89,23 +97,26 @@ impl World {
 
     fn ruin(&mut self, row: u64) {
         let blocks = (0..self.plan.blocks()).filter(|lba| self.row_of(*lba) == row);
-        let done = blocks.map(|lba| (lba, self.oracle.begun(lba))).collect();
+        let done = blocks.map(|lba| (lba, self.oracle.done_or_met(lba))).collect();
         self.blemishes.ruined.insert(row, done);
     }
 
-    /// Blocks were written while a member was dead and the engine had not met that yet: ruined rows have lost them all the same.
+    /// Blocks were written in ruined rows while the engine had not met all that is lost there: what was written is lost all the same.
     pub(super) fn look_at_ruins(&mut self, blocks: Range<u64>) {
-        let Some(volume) = self.volume.as_ref().filter(|_| !self.gone.is_empty()) else { return };
+        let Some(volume) = self.volume.as_ref() else { return };
         let status = volume.engine.status();
-        let is_known = |role: &usize| {
+        let is_missed = |role: &usize| {
             let is = |other: &Role| other.index() == *role;
             status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
         };
-        if self.gone.iter().all(is_known) {
-            return;
-        }
         for lba in blocks {
             let row = self.row_of(lba);
+            let is_listed =
+                |member| self.blemishes.listed.get(&row).is_some_and(|listed| listed.contains(member));
+            let spoiled = self.doubts.spoiled.get(&row).into_iter().flatten();
+            if self.gone.iter().chain(spoiled).all(|member| is_missed(member) || is_listed(member)) {
+                continue;
+            }
             if let Some(done) = self.blemishes.ruined.get_mut(&row).and_then(|blocks| blocks.get_mut(&lba)) {
                 *done = self.oracle.done(lba);
             }

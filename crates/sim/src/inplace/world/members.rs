@@ -56,6 +56,7 @@ impl World {
         self.note_ruin();
         self.tally.failures += 1;
         self.doubts.all |= self.doubts.is_resyncing;
+        self.ruin_listed_rows();
     }
 
     /// A member that is being rebuilt is no longer to be counted on. Of an array that was forced it had rows in doubt which were not
