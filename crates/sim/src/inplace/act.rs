@@ -79,6 +79,13 @@ pub enum Act {
         /// Row.
         row: u64,
     },
+    /// A row of a member keeps what it holds: writes of it fail from now on, and reads return what was there.
+    Stick {
+        /// Member.
+        member: usize,
+        /// Row.
+        row: u64,
+    },
     /// A scrub begins, unless it must not.
     Scrub {
         /// Parities that are wrong are written anew.
@@ -207,7 +214,8 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                 97 if faults == 1 => Act::Die(random.index(members)),
                 98 if faults == 2 => Act::WriteFault(random.index(members)),
                 97..100 if faults == 3 && random.chance(1, 3) => {
-                    Act::Scar { member: random.index(members), row: random.below(rows) }
+                    let (member, row) = (random.index(members), random.below(rows));
+                    if row % 2 == 0 { Act::Scar { member, row } } else { Act::Stick { member, row } }
                 }
                 97..100 if faults == 3 => {
                     Act::Spoil { member: random.index(members), row: random.below(rows) }

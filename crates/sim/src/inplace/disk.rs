@@ -512,6 +512,11 @@ impl DiskHandle {
         disk.scars.insert(sector);
     }
 
+    /// A sector cannot be written, and is read as it is.
+    pub fn stick(&self, sector: u64) {
+        self.lock().scars.insert(sector);
+    }
+
     /// True when some sector can never be written.
     pub fn has_scars(&self) -> bool {
         !self.lock().scars.is_empty()

@@ -30,7 +30,7 @@ use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, Lba};
-use blemishes::Blemishes;
+use blemishes::{Blemish, Blemishes};
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
@@ -461,8 +461,9 @@ impl World {
                 self.volume().engine.stop_scrub();
             }
             Act::Rot { rows } => self.rot(rows)?,
-            Act::Spoil { member, row } => self.spoil(member, row, false),
-            Act::Scar { member, row } => self.spoil(member, row, self.plan.has_lists),
+            Act::Spoil { member, row } => self.spoil(member, row, Blemish::Unreadable),
+            Act::Scar { member, row } => self.spoil(member, row, Blemish::Scarred),
+            Act::Stick { member, row } => self.spoil(member, row, Blemish::Stuck),
             Act::Replace { member, by_spare } => self.replace_beside(member, by_spare)?,
             Act::LoseReplacement { member, how } => self.lose_replacement(member, how),
             Act::Add(member) => self.add(member)?,

@@ -117,6 +117,13 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::Add(0), Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
     };
+    // The first block of each stripe, which lies on another member each time.
+    let kept = |stripe: u64| {
+        let member = usize::try_from((4 - stripe % 4) % 4).expect("four members");
+        [CLEAN, Act::Stick { member, row: 2 * stripe }, write(6 * stripe, 1), soon(100_000 + 40_000 * stripe)]
+            .into_iter()
+            .chain([Act::Crash, Act::ReadAll, Act::Resync])
+    };
     // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
     let mirrored = || Plan {
         layout: 5,
@@ -150,6 +157,14 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
                     .into_iter()
                     .chain((0..40).flat_map(flushed))
                     .chain([Act::Stop, Act::ReadAll]),
+            ),
+        ),
+        // A row keeps what it held, and the power fails before a list says that it is old.
+        (
+            "a-row-keeps-what-it-held-as-the-power-fails",
+            run(
+                Plan { is_volatile: false, ..plan() },
+                [write(0, 48), Act::Drain].into_iter().chain((0..8).flat_map(kept)).chain([Act::Stop]),
             ),
         ),
         // A list was written without what was written after the flush before it had begun.

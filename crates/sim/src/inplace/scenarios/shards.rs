@@ -95,8 +95,32 @@ fn of_rows() -> Vec<(&'static str, Run)> {
         let read = Act::Read { lba: 0, blocks: 1 };
         [Act::Spoil { member: 0, row: 0 }, read, wait(3), write(2, 1), wait(2), write(4, 1), Act::Drain]
     });
+    // A block cannot be read while another one of its row is being written: commands take longer than what shards tell each other.
+    let unread = (0..60).flat_map(|step| {
+        [Act::Spoil { member: 1, row: 0 }, Act::Wait { nanos: 100_000 * step, events: 9 }, write(0, 1)]
+            .into_iter()
+            .chain([Act::Read { lba: 2, blocks: 1 }, Act::Drain])
+    });
+    let slow = Plan { latency: 3_000_000, ..shared() };
+    // A member does not take a piece and returns what it held; a read that decodes another piece of the row is handed over during the
+    // recall, before the round has ended. Of stripe 0, members 1 to 3 have the data, 4 has P and answers late.
+    let stuck = (0..24).flat_map(|step| {
+        let member = 1;
+        let marred = [Act::Stick { member, row: 0 }, Act::Spoil { member: 2, row: 0 }, write(0, 1)];
+        let late = Act::Hang { member: 4, nanos: 2_000_000 };
+        let recalled =
+            [pause(2 + step), late, Act::Scrub { repairs: false }, Act::Read { lba: 0, blocks: 4 }];
+        let again = [Act::Drain, Act::StopScrub, Act::Fail(member), Act::Add(member), Act::Rebuild];
+        marred.into_iter().chain(recalled).chain(again).chain(writes(9)).chain([Act::Drain])
+    });
+    let of_two_parities = || Plan { level: 6, members: 5, ..shared() };
     vec![
         ("shards-and-rows-that-are-kept", run(shared(), kept.chain([Act::Stop, Act::ReadAll]).collect())),
+        ("shards-and-a-read-beside-a-write", run(slow, unread.chain([Act::Stop]).collect())),
+        (
+            "shards-and-a-member-that-keeps-what-it-held",
+            run(of_two_parities(), writes(20).chain([Act::Drain]).chain(stuck).collect()),
+        ),
         ("shards-and-a-piece-that-is-not-written", unwritten(1)),
         ("shards-and-a-piece-that-is-listed", unwritten(2)),
         ("shards-and-a-block-that-is-decoded", run(shared(), decoded.chain([Act::Stop]).collect())),

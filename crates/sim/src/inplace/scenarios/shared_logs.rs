@@ -38,6 +38,15 @@ fn failing(step: u64) -> Vec<Act> {
     first.chain(meeting()).chain([events(1 + step), Act::Crash]).chain(heal).collect()
 }
 
+/// A member does not take a block while another write waits for the same log, and the power fails before its failure is recorded. The
+/// parities of stripes 0 and 4 have one log.
+fn overtaken(step: u64) -> Vec<Act> {
+    let first = lending().into_iter().chain([Act::WriteFault(0), write(0, 1), write(24, 1), write(25, 1)]);
+    let cut_off = [events(4 + step / 2), Act::Crash, Act::Drain];
+    let heal = [Act::Add(0), Act::Rebuild, Act::Stop, Act::ReadAll];
+    first.chain(cut_off).chain(heal).collect()
+}
+
 /// All is recalled for a scrub while a member does not take a batch.
 fn failing_in_a_recall(step: u64) -> Vec<Act> {
     let member = usize::try_from(step % 4).expect("0 to 3");
@@ -132,6 +141,10 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
         ("shared-logs-and-the-power-fails", all(logged(280), 24, &|step| cut_off(step, None))),
         ("shared-logs-and-a-member-lost-with-it", all(logged(152), 24, &|step| cut_off(step, Some(1)))),
         ("shared-logs-and-writes-that-fail", all(logged(152), 24, &failing)),
+        (
+            "shared-logs-and-a-write-behind-one-that-failed",
+            all(Plan { is_volatile: false, ..logged(280) }, 60, &overtaken),
+        ),
         ("shared-logs-and-policies-that-change", all(logged(600), 8, &policies)),
         ("shared-logs-and-a-batch-that-fails-in-a-recall", all(logged(152), 20, &failing_in_a_recall)),
         ("shared-logs-and-writes-apart-before-them", all(logged(280), 8, &apart)),

@@ -12,6 +12,17 @@ use block::md::superblock::RoleEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// What becomes of a row of a member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blemish {
+    /// It cannot be read until it is written.
+    Unreadable,
+    /// It can neither be read nor written: where the array has no lists, it cannot be read.
+    Scarred,
+    /// It cannot be written, and is read as it was: where the array has no lists, it cannot be read.
+    Stuck,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Blemishes {

@@ -1,5 +1,6 @@
 //! Members of the world: disks that fail, come, and are rebuilt.
 
+use super::blemishes::Blemish;
 use super::{World, sectors_of};
 use crate::inplace::disk::DiskHandle;
 use crate::world::Failure;
@@ -205,15 +206,16 @@ impl World {
         }
     }
 
-    /// A row of a member cannot be read, or never written either, unless the array would lose something by that.
-    pub(super) fn spoil(&mut self, member: usize, row: u64, is_scar: bool) {
+    /// A row of a member cannot be read or written any more, unless the array would lose something by that.
+    pub(super) fn spoil(&mut self, member: usize, row: u64, blemish: Blemish) {
         self.look_at_resync();
         // A member is not found when a place of any version's superblock cannot be read.
         if self.data_offset == 0 && row < 2 {
             return;
         }
         // With a log, a write that fails fails its member.
-        if is_scar && (self.has_logs() || self.volume().engine.is_changing()) {
+        let fails_writes = self.plan.has_lists && blemish != Blemish::Unreadable;
+        if fails_writes && (self.has_logs() || self.volume().engine.is_changing()) {
             return;
         }
         let lost = self.doubts.spoiled.entry(row).or_default();
@@ -223,10 +225,10 @@ impl World {
         }
         lost.insert(member);
         let sector = self.data_offset + row * 8 + self.random.below(8);
-        if is_scar {
-            self.disks[member].scar(sector);
-        } else {
-            self.disks[member].spoil(sector);
+        match blemish {
+            Blemish::Scarred if fails_writes => self.disks[member].scar(sector),
+            Blemish::Stuck if fails_writes => self.disks[member].stick(sector),
+            _ => self.disks[member].spoil(sector),
         }
         self.note_ruin();
     }
