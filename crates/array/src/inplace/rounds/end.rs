@@ -19,6 +19,11 @@ impl InPlace {
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         self.end_round_of_log(round.logged);
         let (kind, is_broken) = (round.kind, self.members.is_broken() || round.logged == Logged::Refused);
+        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
+        // What was written may be decoded by parities that were made right with it.
+        if !is_broken {
+            self.note_right(strip, kind, &round.rows, lost);
+        }
         let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
         if round.has_failed_writes || (kind.is_write() && !self.bad_blocks.is_empty()) {
             let written = self.written_in(kind, &round.rows).into_iter();
@@ -27,10 +32,6 @@ impl InPlace {
             let (beyond, within): (Vec<_>, Vec<_>) =
                 listed.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
             (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
-        }
-        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
-        if !is_broken {
-            self.note_right(strip, kind, &round.rows, lost);
         }
         if kind == Kind::Write && !is_broken && !round.has_failed_writes {
             self.keep_rows((strip, order), &mut round);

@@ -15,7 +15,7 @@ fn soon(nanos: u64) -> Act {
 
 /// All of them. Of the first stripe, members 0 to 2 have the data, rows 0 and 1 of member 0 are blocks 0 and 1, and member 3 has P.
 pub(super) fn all() -> Vec<(&'static str, Run)> {
-    [of_sectors(), of_flushes(), of_losses()].concat()
+    [of_sectors(), of_flushes(), of_stuck_rows(), of_losses()].concat()
 }
 
 /// What is lost and stays so when members were rebuilt.
@@ -117,13 +117,6 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::Add(0), Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
     };
-    // The first block of each stripe, which lies on another member each time.
-    let kept = |stripe: u64| {
-        let member = usize::try_from((4 - stripe % 4) % 4).expect("four members");
-        [CLEAN, Act::Stick { member, row: 2 * stripe }, write(6 * stripe, 1), soon(100_000 + 40_000 * stripe)]
-            .into_iter()
-            .chain([Act::Crash, Act::ReadAll, Act::Resync])
-    };
     // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
     let mirrored = || Plan {
         layout: 5,
@@ -159,14 +152,6 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
                     .chain([Act::Stop, Act::ReadAll]),
             ),
         ),
-        // A row keeps what it held, and the power fails before a list says that it is old.
-        (
-            "a-row-keeps-what-it-held-as-the-power-fails",
-            run(
-                Plan { is_volatile: false, ..plan() },
-                [write(0, 48), Act::Drain].into_iter().chain((0..8).flat_map(kept)).chain([Act::Stop]),
-            ),
-        ),
         // A list was written without what was written after the flush before it had begun.
         (
             "a-write-meets-the-flush-before-a-list",
@@ -176,6 +161,37 @@ fn of_flushes() -> Vec<(&'static str, Run)> {
                     .into_iter()
                     .chain((0..23).flat_map(over_strips))
                     .chain([Act::Stop, Act::ReadAll]),
+            ),
+        ),
+    ]
+}
+
+/// Sectors that cannot be written, and are read as they were.
+fn of_stuck_rows() -> Vec<(&'static str, Run)> {
+    // The first block of each stripe, which lies on another member each time.
+    let kept = |stripe: u64| {
+        let member = usize::try_from((4 - stripe % 4) % 4).expect("four members");
+        [CLEAN, Act::Stick { member, row: 2 * stripe }, write(6 * stripe, 1), soon(100_000 + 40_000 * stripe)]
+            .into_iter()
+            .chain([Act::Crash, Act::ReadAll, Act::Resync])
+    };
+    vec![
+        // A row keeps what it held, and the power fails before a list says that it is old.
+        (
+            "a-row-keeps-what-it-held-as-the-power-fails",
+            run(
+                Plan { is_volatile: false, ..plan() },
+                [write(0, 48), Act::Drain].into_iter().chain((0..8).flat_map(kept)).chain([Act::Stop]),
+            ),
+        ),
+        // A row in doubt is computed from all of its data, and a member does not take what is written there.
+        (
+            "a-member-keeps-what-it-held-in-a-row-in-doubt",
+            run(
+                plan(),
+                [write(0, 48), Act::Drain, CLEAN, Act::Stick { member: 0, row: 0 }, write(36, 1), Act::Drain]
+                    .into_iter()
+                    .chain([Act::Crash, write(0, 2), Act::Drain, Act::ReadAll, Act::Resync, Act::Stop]),
             ),
         ),
     ]
