@@ -17,6 +17,9 @@ pub struct ArrayFile {
     pub version: u32,
     /// Identity of the array.
     pub uuid: uuid::Uuid,
+    /// Devices that are cut into zones discard a zone that was reset.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub discard: bool,
     /// Exports. NBD clients may ask for its names; the empty name works too.
     pub export: ExportList,
     /// Scheme with which the array was created. The drives' superblocks have the last word.
@@ -30,6 +33,17 @@ pub struct ArrayFile {
     /// Blank drives that take the place of the next that fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spare: Vec<DriveTable>,
+}
+
+/// What is said of a choice that nobody made.
+pub fn yes() -> bool {
+    true
+}
+
+/// Whether a choice is what it is when nobody makes it.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+pub fn is_yes(choice: &bool) -> bool {
+    *choice
 }
 
 /// The scheme, for people to read.
@@ -222,6 +236,15 @@ mod tests {
         assert_eq!(kinds, all.map(Some));
         assert_eq!(file.drive[1].id.as_deref(), Some("eui.0025385b71b0a1c3"));
         assert_eq!(toml::to_string(&file).expect("it can be written"), VERSION_2);
+    }
+
+    #[test]
+    fn zones_are_discarded_unless_the_file_says_no() {
+        let discards = |text: &str| ArrayFile::parse(text).expect("version 2").discard;
+        let without = VERSION_2.replace("export = ", "discard = false\nexport = ");
+        assert!(discards(VERSION_2) && !discards(&without));
+        let file = ArrayFile::parse(&without).expect("version 2");
+        assert_eq!(toml::to_string(&file).expect("it can be written"), without);
     }
 
     #[test]

@@ -176,6 +176,7 @@ fn file_of(
     let file = ArrayFile {
         version: VERSION,
         uuid: uuid::Uuid::from_bytes(record.array),
+        discard: before.as_ref().is_none_or(|file| file.discard),
         export: before.as_ref().map_or_else(ExportList::default, |file| file.export.clone()),
         scheme: SchemeTable {
             level: level_of(record),

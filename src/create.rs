@@ -212,6 +212,7 @@ fn file_of(config: &ArrayConfig, drive: Vec<DriveTable>) -> ArrayFile {
     ArrayFile {
         version: VERSION,
         uuid: uuid::Uuid::from_bytes(config.array),
+        discard: true,
         export: ExportList::default(),
         scheme: SchemeTable {
             level: config.level.name(config.members),

@@ -25,6 +25,8 @@ pub struct Hosting {
     limit: Nanos,
     /// Where those are that came back.
     moved: Moved,
+    /// Devices that are cut into zones discard a zone that was reset.
+    discards: bool,
     /// Bell that rings when a hosted drive has answers.
     bell: Bell,
 }
@@ -48,6 +50,7 @@ impl Hosting {
             patience,
             limit,
             moved,
+            discards: true,
             bell: Bell::new().context("event descriptor of the drives")?,
         })
     }
@@ -55,6 +58,11 @@ impl Hosting {
     /// The same, where devices are waited for that are away, or do not answer within a limit.
     pub fn with_patience(self, patience: Nanos, limit: Nanos) -> Hosting {
         Hosting { patience, limit, ..self }
+    }
+
+    /// The same, where zones of devices that are cut into zones are discarded when they were reset, or are not.
+    pub fn with_discards(self, discards: bool) -> Hosting {
+        Hosting { discards, ..self }
     }
 
     /// Returns the profile whose timing drives take, if any.
@@ -87,6 +95,7 @@ impl Hosting {
             // Its commands are on the kernel's side of a ring: nothing waits.
             AnyDrive::Conventional(drive) => {
                 let mut device = drive.drive;
+                device.set_discards(self.discards);
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
                 Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
             }

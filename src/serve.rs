@@ -105,7 +105,9 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
-    let hosting = Hosting::new(profile)?.with_patience(options.drive_patience, options.drive_timeout);
+    let hosting = Hosting::new(profile)?
+        .with_patience(options.drive_patience, options.drive_timeout)
+        .with_discards(directory.file.discard);
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let wanted = Wanted::of(&directory.path, options, &directory.file.export)?;

@@ -41,6 +41,7 @@ fn seeds() {
     let file = ArrayFile {
         version: 2,
         uuid: uuid::Uuid::from_bytes([7; 16]),
+        discard: true,
         export: ExportList::default(),
         scheme: SchemeTable {
             level: "raid5".to_owned(),
@@ -52,7 +53,7 @@ fn seeds() {
         drive: (0..3).map(drive).collect(),
         spare: vec![drive(9)],
     };
-    let more = ArrayFile { export: ExportList(tables), ..file.clone() };
+    let more = ArrayFile { discard: false, export: ExportList(tables), ..file.clone() };
     let text = |file| toml::to_string(file).expect("a file of ours").into_bytes();
     seed("array_toml", &[text(&file), text(&more)]);
 }

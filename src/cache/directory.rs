@@ -1,5 +1,6 @@
 //! A cache's directory: `cache.toml` says where the drives are, the drives say all the rest.
 
+use crate::array_file::{is_yes, yes};
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use cache::spread::SHARDS_MAX;
@@ -27,6 +28,9 @@ pub struct CacheFile {
     /// Shards that each drive is cut into.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: usize,
+    /// Devices that are cut into zones discard a zone that was reset.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub discard: bool,
     /// The drives, in order.
     pub drive: Vec<CacheDrive>,
 }
@@ -124,7 +128,7 @@ impl CacheDirectory {
         size: String,
         (shards, drive): (usize, Vec<CacheDrive>),
     ) -> Result<CacheDirectory> {
-        let file = CacheFile { version: version_of(shards), uuid, size, shards, drive };
+        let file = CacheFile { version: version_of(shards), uuid, size, shards, discard: true, drive };
         let directory = CacheDirectory { path: path.to_owned(), file };
         directory.save()?;
         Ok(directory)

@@ -78,7 +78,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     warn_of_missing_cores(options.cores);
     let wanted = engine(options)?;
     let password = options.doors.password_file.as_deref().map(password_in).transpose()?;
-    let hosting = Hosting::new(profile(options, directory.file.shards)?)?;
+    let hosting =
+        Hosting::new(profile(options, directory.file.shards)?)?.with_discards(directory.file.discard);
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (shards, wholes) = (directory.file.shards, drives.geometries());

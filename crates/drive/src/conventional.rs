@@ -175,6 +175,11 @@ impl<D: BlockDevice> ConventionalDrive<D> {
         &mut self.device
     }
 
+    /// From now on zones are discarded when they were reset, or are not.
+    pub fn set_discards(&mut self, discards: bool) {
+        self.discards = discards;
+    }
+
     /// Asks the device.
     fn ask(&mut self, now: Instant, waiter: Waiter, op: block_device::Op) {
         let slot = self.waiters.insert(waiter);

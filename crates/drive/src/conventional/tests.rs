@@ -10,6 +10,7 @@ use base::fields::{Field, with_tables};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::ZoneIndex;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use zone::device::{Command, Completion, Op, Status, Token, ZonedDevice};
 
@@ -86,6 +87,31 @@ fn a_file_keeps_what_was_written() {
     drop(opened);
     wipe(&path).unwrap();
     assert!(!is_conventional(&path));
+}
+
+#[test]
+fn a_zone_is_discarded_when_it_was_reset_unless_it_must_not_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 64 << 20);
+    let layout = layout_for(size_of(&path).unwrap(), Some(1 << 20));
+    format_device(&path, &Label { uuid: [9; 16], layout }).unwrap();
+    // Bytes of the file that a zone takes from when it is written to when it was reset, and the next command of it was answered.
+    let kept_by_a_reset = |zone: u32, discards: bool| {
+        let mut opened = open_path(&path).unwrap();
+        opened.drive.set_discards(discards);
+        let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let before = taken();
+        for step in 0..3 {
+            let written = run(&mut opened.drive, zone, Op::Write { offset: 63 * step, frames: frames(63) });
+            assert_eq!(written.status, Status::Success);
+        }
+        assert_eq!(run(&mut opened.drive, zone, Op::Reset).status, Status::Success);
+        assert_eq!(run(&mut opened.drive, zone, Op::Append { frames: frames(1) }).status, Status::Success);
+        taken() - before
+    };
+    let written = 3 * 64 * 4096;
+    let (with, without) = (kept_by_a_reset(5, true), kept_by_a_reset(6, false));
+    assert!(with < written && without >= written, "{with} and {without} bytes of {written} are kept");
 }
 
 #[test]
