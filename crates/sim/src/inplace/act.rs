@@ -65,6 +65,8 @@ pub enum Act {
     Fail(usize),
     /// The next write of a member fails.
     WriteFault(usize),
+    /// The next flush of a member fails, and what it was to make durable is not.
+    FlushFault(usize),
     /// A row of a member cannot be read.
     Spoil {
         /// Member.
@@ -165,6 +167,40 @@ fn range(random: &mut Random, blocks: u64) -> (u64, u64) {
     (lba, 1 + random.below(most))
 }
 
+/// A command of a member that fails: a write, or a flush where there is something to flush.
+fn fault(random: &mut Random, plan: &Plan, member: usize) -> Act {
+    if plan.is_volatile && random.chance(1, 3) { Act::FlushFault(member) } else { Act::WriteFault(member) }
+}
+
+/// A row of a member that cannot be read, or written either.
+fn blemish(random: &mut Random, members: usize, rows: u64) -> Act {
+    let fails_writes = random.chance(1, 3);
+    let (member, row) = (random.index(members), random.below(rows));
+    match (fails_writes, row % 2) {
+        (true, 0) => Act::Scar { member, row },
+        (true, _) => Act::Stick { member, row },
+        (false, _) => Act::Spoil { member, row },
+    }
+}
+
+/// Members go and come, the same ones again and again.
+fn of_members(random: &mut Random, plan: &Plan, victims: [usize; 2]) -> Act {
+    match random.below(8) {
+        0 => Act::Rebuild,
+        1 => Act::Die(victims[random.index(2)]),
+        2 => {
+            let member = victims[random.index(2)];
+            fault(random, plan, member)
+        }
+        3 => Act::Fail(victims[random.index(2)]),
+        4 if random.chance(1, 3) => Act::Revive,
+        4 => Act::Fail(victims[random.index(2)]),
+        5 if random.chance(1, 3) => Act::Spare,
+        5 => Act::Return(victims[random.index(2)]),
+        _ => Act::Add(victims[random.index(2)]),
+    }
+}
+
 /// Acts of a plan.
 pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     let mut random = Random::from_seed(plan.seed ^ 0xac75);
@@ -192,17 +228,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                     Act::Trim { lba, blocks: 1 + random.below(blocks - lba), durable: random.chance(1, 4) }
                 }
                 71..76 => Act::Flush,
-                76..79 if replaces => match random.below(8) {
-                    0 => Act::Rebuild,
-                    1 => Act::Die(victims[random.index(2)]),
-                    2 => Act::WriteFault(victims[random.index(2)]),
-                    3 => Act::Fail(victims[random.index(2)]),
-                    4 if random.chance(1, 3) => Act::Revive,
-                    4 => Act::Fail(victims[random.index(2)]),
-                    5 if random.chance(1, 3) => Act::Spare,
-                    5 => Act::Return(victims[random.index(2)]),
-                    _ => Act::Add(victims[random.index(2)]),
-                },
+                76..79 if replaces => of_members(&mut random, plan, victims),
                 76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
                 94 => Act::Drain,
                 95 => match random.below(6) {
@@ -212,14 +238,11 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                 },
                 96 => Act::Wait { nanos: 30_000_000_000, events: 2000 },
                 97 if faults == 1 => Act::Die(random.index(members)),
-                98 if faults == 2 => Act::WriteFault(random.index(members)),
-                97..100 if faults == 3 && random.chance(1, 3) => {
-                    let (member, row) = (random.index(members), random.below(rows));
-                    if row % 2 == 0 { Act::Scar { member, row } } else { Act::Stick { member, row } }
+                98 if faults == 2 => {
+                    let member = random.index(members);
+                    fault(&mut random, plan, member)
                 }
-                97..100 if faults == 3 => {
-                    Act::Spoil { member: random.index(members), row: random.below(rows) }
-                }
+                97..100 if faults == 3 => blemish(&mut random, members, rows),
                 _ => Act::Wait { nanos: 100_000, events: 3 },
             });
         }
@@ -343,7 +366,7 @@ fn with_replacements(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
         all.push(match random.below(8) {
             0 | 1 => Act::LoseReplacement { member, how },
             2 => Act::Fail(member),
-            3 => Act::WriteFault(member),
+            3 => fault(&mut random, plan, member),
             4 => Act::Die(member),
             5 => Act::Rebuild,
             6 => Act::Spare,

@@ -48,6 +48,8 @@ pub struct Disk {
     /// Writes since, by sector, oldest first, each with its number.
     cached: BTreeMap<u64, VecDeque<(u64, Sector)>>,
     writes: u64,
+    /// Writes up to this one are durable never more, if they were not when a flush failed.
+    lost_up_to: u64,
     bad: BTreeSet<u64>,
     /// Sectors that fail every write.
     scars: BTreeSet<u64>,
@@ -71,6 +73,7 @@ pub struct Disk {
 #[derive(Default)]
 struct Faults {
     fails_next_write: bool,
+    fails_next_flush: bool,
     lie: Option<Lie>,
     hang: Hang,
 }
@@ -208,6 +211,7 @@ impl Disk {
     /// What is about to go wrong does not.
     fn forget_faults(&mut self) {
         self.faults.fails_next_write = false;
+        self.faults.fails_next_flush = false;
         self.faults.lie = None;
     }
 
@@ -234,6 +238,9 @@ impl Disk {
                 status = Status::WriteError;
             } else if let Op::Read { sector, frames } = &mut op {
                 status = self.fill(*sector, frames);
+            } else if matches!(op, Op::Flush) && std::mem::take(&mut self.faults.fails_next_flush) {
+                self.lost_up_to = covers;
+                status = Status::WriteError;
             } else if matches!(op, Op::Flush) {
                 self.commit(covers);
             } else if let Some(lie) = self.lie_about(&op) {
@@ -263,15 +270,15 @@ impl Disk {
         if self.bad.range(sector..at).next().is_some() { Status::ReadError } else { Status::Success }
     }
 
-    /// Writes up to a number become durable.
+    /// Writes up to a number become durable, but for those of a flush that failed.
     fn commit(&mut self, covers: u64) {
+        let lost_up_to = self.lost_up_to;
+        let is_covered = |(number, _): &(u64, Sector)| (lost_up_to + 1..=covers).contains(number);
         let sectors: Vec<u64> = self.cached.keys().copied().collect();
         for sector in sectors {
             let versions = self.cached.get_mut(&sector).expect("a cached sector");
-            let mut newest = None;
-            while versions.front().is_some_and(|(number, _)| *number <= covers) {
-                newest = versions.pop_front();
-            }
+            let newest =
+                versions.iter().rposition(is_covered).and_then(|at| versions.drain(..=at).next_back());
             if versions.is_empty() {
                 self.cached.remove(&sector);
             }
@@ -371,6 +378,7 @@ impl DiskHandle {
             cached: BTreeMap::new(),
             writes: 0,
             bad: BTreeSet::new(),
+            lost_up_to: 0,
             scars: BTreeSet::new(),
             failed: BTreeSet::new(),
             unsure: BTreeSet::new(),
@@ -429,9 +437,15 @@ impl DiskHandle {
         self.lock().faults.fails_next_write = true;
     }
 
-    /// True when the next write fails.
+    /// The next flush fails, and what it was to cover does not survive a power failure.
+    pub fn fail_next_flush(&self) {
+        self.lock().faults.fails_next_flush = true;
+    }
+
+    /// True when the next write or flush fails.
     pub fn has_fault(&self) -> bool {
-        self.lock().faults.fails_next_write
+        let disk = self.lock();
+        disk.faults.fails_next_write || disk.faults.fails_next_flush
     }
 
     /// True for the same disk.
@@ -439,7 +453,7 @@ impl DiskHandle {
         Arc::ptr_eq(&self.disk, &other.disk)
     }
 
-    /// No write fails any more, or is done elsewhere, but for what else happens.
+    /// No write or flush fails any more, or is done elsewhere, but for what else happens.
     pub fn forget_fault(&self) {
         self.lock().forget_faults();
     }

@@ -165,6 +165,9 @@ struct Doubts {
     spoiled: BTreeMap<u64, BTreeSet<usize>>,
     /// Writes of each block that were done before the start.
     done: Vec<u64>,
+    /// Newest events that a member had at the start: one that was an event behind is believed, and stays behind until something is
+    /// recorded.
+    newest: u64,
     /// Members that had failed when the server was killed, and were believed afterwards: what they say of themselves may be in their
     /// caches alone.
     unrecorded: BTreeSet<usize>,
@@ -447,15 +450,8 @@ impl World {
                     self.volume().engine.fail_member(array::inplace::members::role(member));
                 }
             }
-            Act::WriteFault(member) => {
-                if self.is_rebuilding(member) {
-                    self.disks[member].fail_next_write();
-                    self.lose_newcomer();
-                } else if !self.gone.contains(&member) && self.may_lose() {
-                    self.disks[member].fail_next_write();
-                    self.lose(member);
-                }
-            }
+            Act::WriteFault(member) => self.fault(member, DiskHandle::fail_next_write),
+            Act::FlushFault(member) => self.fault(member, DiskHandle::fail_next_flush),
             Act::Scrub { repairs } => self.begin_scrub(repairs)?,
             Act::StopScrub => {
                 self.volume().engine.stop_scrub();

@@ -53,6 +53,15 @@ fn failing(step: u64) -> Vec<Act> {
     first.into_iter().chain(second).chain(heal).collect()
 }
 
+/// The same with a flush between two batches: what it was to cover is lost with the power.
+fn failing_flush(step: u64) -> Vec<Act> {
+    let member = usize::try_from(step % 4).expect("0 to 3");
+    let first = [write(0, 48), Act::Drain, Act::FlushFault(member), write(step % 12, 2), write(24, 2)];
+    let second = [write(1, 1), write(25, 1), write(13, 2), events(20 + step / 4 % 24), Act::Crash];
+    let heal = [Act::Drain, Act::Add(member), Act::Rebuild, Act::Stop, Act::ReadAll];
+    first.into_iter().chain(second).chain(heal).collect()
+}
+
 /// The log of a parity's member fails, and what waited for it is written without one.
 fn failing_log(step: u64) -> Vec<Act> {
     let first =
@@ -256,6 +265,7 @@ fn of_members() -> Vec<(&'static str, Run)> {
             Run { plan: Plan { seed: 2, ..logged(600) }, acts: again(20, joining_again) },
         ),
         ("logs-and-failures-that-nobody-recorded", on_disks(300_000, again(96, failing))),
+        ("logs-and-flushes-that-fail", on_disks(300_000, again(96, failing_flush))),
         (
             "logs-and-failures-without-a-cache",
             Run { plan: Plan { seed: 19, ..uncached.clone() }, acts: again(96, failing) },

@@ -178,11 +178,13 @@ impl World {
         start..start + rows
     }
 
-    /// What members list at a start.
+    /// What members list at a start, and their newest events.
     pub(super) fn look_at_lists(&mut self) {
         self.blemishes.listed.clear();
+        self.doubts.newest = 0;
         for member in 0..self.disks.len() {
             let Ok(found) = Member::read("disk", &self.disks[member]) else { continue };
+            self.doubts.newest = self.doubts.newest.max(found.events());
             for entry in found.bad_blocks.iter().flatten() {
                 for row in self.rows_of(entry.sector, entry.sectors) {
                     self.blemishes.listed.entry(row).or_default().insert(member);

@@ -68,6 +68,17 @@ impl World {
         self.doubts.all |= self.doubts.is_resyncing && self.forcing.is_forced();
     }
 
+    /// A command of a member is going to fail.
+    pub(super) fn fault(&mut self, member: usize, fail_next: impl Fn(&DiskHandle)) {
+        if self.is_rebuilding(member) {
+            fail_next(&self.disks[member]);
+            self.lose_newcomer();
+        } else if !self.gone.contains(&member) && self.may_lose() {
+            fail_next(&self.disks[member]);
+            self.lose(member);
+        }
+    }
+
     pub(super) fn die(&mut self, member: usize) {
         if !self.gone.contains(&member) {
             self.disks[member].die();

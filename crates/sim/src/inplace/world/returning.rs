@@ -96,7 +96,9 @@ impl World {
             ReturnRefused::Role(AddRefused::Changing) => self.volume().engine.is_changing(),
             ReturnRefused::Role(AddRefused::Present(_)) => !status.missing.contains(&role),
             ReturnRefused::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
-            ReturnRefused::TooOld(own, cleared) => own == events && own < cleared && !has_left,
+            ReturnRefused::TooOld(own, cleared) => {
+                own == events && own < cleared && (!has_left || own < self.doubts.newest)
+            }
             ReturnRefused::TooNew(own, _) => own == events && own > newest && !has_left,
             ReturnRefused::Role(_) => false,
         };
