@@ -1,6 +1,6 @@
 //! A cache that is served for a suite or a client, to clients of both protocols.
 
-use crate::root;
+use crate::phase;
 use anyhow::{Context, Result, bail};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl CacheServer {
         std::fs::create_dir_all(folder)?;
         let (redis, memcached) = (free_port()?, free_port()?);
         let log = std::fs::File::create(folder.join("server.log"))?;
-        let mut command = Command::new(root().join("target/release/zoneweave"));
+        let mut command = Command::new(phase::program());
         command.args(["cache", "up", "--dir"]).arg(folder.join("cache")).args(options);
         command.args(["--listen", &format!("tcp:127.0.0.1:{redis}")]);
         command.args(["--memcached", &format!("tcp:127.0.0.1:{memcached}")]);

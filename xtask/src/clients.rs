@@ -67,7 +67,7 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
         }
     }
     server.stop()?;
-    let mut check = Command::new(root().join("target/release/zoneweave"));
+    let mut check = Command::new(phase::program());
     run_program(check.args(["cache", "check"]).arg(scratch.0.join("cache")))?;
     println!(
         "clients: {well} programs found what they look for; differences in: {}",

@@ -18,6 +18,11 @@ pub fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// The program that users run, as `cargo build --release` leaves it.
+pub fn program() -> PathBuf {
+    target().join("release/zoneweave")
+}
+
 /// Runs `command` with our input and output.
 ///
 /// # Errors

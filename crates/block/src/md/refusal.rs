@@ -158,8 +158,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::DirtyDegraded(missing) => write!(
                 f,
-                "dirty and degraded: a write was cut off, {} is missing, and no log says what may be wrong",
-                members(missing)
+                "dirty and degraded: a write was cut off, {} {} missing, and no log says what may be wrong",
+                members(missing),
+                if missing.len() > 1 { "are" } else { "is" },
             ),
             Refusal::NoJournal => {
                 f.write_str("the journal device is missing or stale: what it holds is in doubt, give it too. When it is lost: `zoneweave md add-journal`")
