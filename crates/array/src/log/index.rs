@@ -270,26 +270,29 @@ impl Index {
 
     /// Unmaps a block whose newest version lies in no stripe; returns where it was. It is neither trimmed nor lost.
     pub fn unmap(&mut self, lba: Lba) -> Option<Pba> {
-        let before = self.trim(lba);
         self.trimmed.remove(lba);
-        before
+        self.lost.remove(&lba);
+        self.take_entry(lba)
     }
 
     /// Unmaps a block and marks it trimmed; returns where it was.
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
-        let before = self.replace_entry(lba, None);
-        assert!(self.mapped_blocks >= u64::from(before.is_some()), "mapped blocks are counted");
-        self.mapped_blocks -= u64::from(before.is_some());
-        before
+        self.take_entry(lba)
     }
 
     /// Unmaps a block and marks it lost; returns where it was.
     pub fn lose(&mut self, lba: Lba) -> Option<Pba> {
-        let before = self.trim(lba);
         self.trimmed.remove(lba);
         self.lost.insert(lba);
+        self.take_entry(lba)
+    }
+
+    fn take_entry(&mut self, lba: Lba) -> Option<Pba> {
+        let before = self.replace_entry(lba, None);
+        assert!(self.mapped_blocks >= u64::from(before.is_some()), "mapped blocks are counted");
+        self.mapped_blocks -= u64::from(before.is_some());
         before
     }
 

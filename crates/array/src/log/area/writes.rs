@@ -13,7 +13,6 @@ use crate::log::write::Placement;
 use crate::log::{Effects, Shard, Waiter};
 use base::frame::Frame;
 use base::units::Lba;
-use std::collections::BTreeSet;
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Place, Protected, Role};
 
@@ -155,14 +154,15 @@ impl Appender<'_> {
         if is_full || !has_queue || !stripe.stream.is_clients() {
             return false;
         }
-        let (mut blocks, mut new) = (BTreeSet::new(), 0);
-        let all_fit = stripe.blocks.iter().all(|block| {
+        let mut new = 0;
+        let all_fit = stripe.blocks.iter().enumerate().all(|(index, block)| {
             let (Origin::Request(_), Some(Name::Block(lba))) = (block.origin, block.name) else {
                 return false;
             };
             let way = self.area.slots.way(lba, block.protected.sequence);
             new += usize::from(way == Some(Way::Free));
-            matches!(way, Some(Way::Free | Way::Over)) && blocks.insert(lba)
+            let is_there_twice = stripe.blocks[..index].iter().any(|before| before.name == block.name);
+            matches!(way, Some(Way::Free | Way::Over)) && !is_there_twice
         });
         all_fit && new <= self.area.slots.free_count()
     }
