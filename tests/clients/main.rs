@@ -6,6 +6,7 @@ mod cores;
 mod crash;
 mod fio;
 mod hostile;
+mod kill9_fio;
 mod kill9_raw;
 mod tools;
 mod vhost_user;

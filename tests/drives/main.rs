@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod before_areas;
 mod conventional;
 mod corrupt;
 mod finding;

@@ -109,11 +109,12 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "kills",
-        line: "served caches, killed under load by both protocols, two of them with the power of their drives: 200 times each, or as often as said",
+        line: "served caches, killed under load by both protocols, two of them with the power of their drives: 200 times each, or as often as said; arrays under fio",
         help: "Four clients, of both protocols, know what they stored, and read all of it by the other protocol after each kill \
                (tests/cache/kills.rs).\nA cache of one shard and one of two are killed; of two others the drives lose with each kill what was not flushed, which takes root.\n\
-               How much is there is told. ZONEWEAVE_SEED repeats what they ask. CI does six kills of each, \
-               among the end-to-end tests.",
+               How much is there is told. Arrays are killed a quarter as often, on files and in memory with a write area, while fio overwrites\n\
+               single blocks; every other time a drive is lost as well (tests/clients/kill9_fio.rs). ZONEWEAVE_SEED repeats what they ask.\n\
+               CI does six kills of each cache and two of each array, among the end-to-end tests.",
         run: Run::With("COUNT", kills::run),
     },
     Command {
