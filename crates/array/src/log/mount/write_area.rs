@@ -183,6 +183,15 @@ struct Window {
 }
 
 impl Window {
+    /// True for a block that another read could not make better: the marker, a whole copy, and what is left over behind all slots.
+    fn is_known(&self, offset: u32, answer: &Answer) -> bool {
+        let Answer::Block(frame) = answer else {
+            return offset >= self.places.first
+                && self.places.at(self.member, offset).0 >= self.places.slots();
+        };
+        offset < self.places.first || self.open(offset, frame).is_some() && is_whole(frame)
+    }
+
     /// Reads it. False when nothing is there, not even the marker.
     fn read(&self, session: &mut Session, end: u32, windows: &mut Windows) -> bool {
         let (member, zone) = (self.member, self.bound.zone);
@@ -207,6 +216,9 @@ impl Window {
                 if is_better {
                     *best = answer;
                 }
+            }
+            if (marker..).zip(&best).all(|(offset, answer)| self.is_known(offset, answer)) {
+                break;
             }
         }
         if best.iter().all(|answer| matches!(answer, Answer::Blank)) {
