@@ -630,6 +630,15 @@ pub struct NullWrite {
     /// instructions from outside (cargo xtask same)
     #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     pub turns: Option<u64>,
+    /// Way of writes: log (full stripes), padded (one at a time, flushed), slots (the same with a write area), absorbed (over blocks in
+    /// slots of it)
+    #[arg(long, default_value = "log", value_name = "PATH")]
+    pub path: lab::null_write::Path,
+    /// Instructions, bytes copied and allocations of a 4-KiB write by each path, counted by valgrind
+    ///
+    /// Exit code 1 when an absorbed write takes more than 1.3 times the instructions of one in a full stripe, or one allocates.
+    #[arg(long, conflicts_with_all = ["path", "seconds", "turns", "block", "chunk", "level", "drives", "group"])]
+    pub by_path: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -677,6 +686,9 @@ pub struct MountRun {
     /// Bytes that clients write before each crash
     #[arg(long, default_value = "2GiB", value_parser = parse_size, value_name = "BYTES")]
     pub since: u64,
+    /// Zones of each drive for the write area, whose slots are full when the power goes; 0 is none
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub write_area: u32,
     /// Seed of the drives and of what clients write
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -18,6 +18,7 @@ const DRIVES: usize = 4;
 /// Runs an experiment.
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
+        LabCommand::NullWrite(options) if options.by_path => return null_writes_by_path(options.json),
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::MdCost(options) => return md_cost::run(options),
         LabCommand::MdSpeed(options) => return md_speed::run(options),
@@ -36,6 +37,26 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn null_writes_by_path(json: bool) -> Result<ExitCode> {
+    let costs = null_write::by_path::costs()?;
+    let missed = null_write::by_path::missed(&costs);
+    if json {
+        println!("{}", serde_json::to_string(&costs)?);
+    } else {
+        println!(
+            "{:10} {:>12} {:>13} {:>12} {:>8}",
+            "path", "instructions", "bytes copied", "allocations", "writes"
+        );
+        for cost in &costs {
+            let (name, instructions, copied) = (cost.path.name(), cost.instructions, cost.bytes_copied);
+            let (allocations, writes) = (cost.allocations, cost.writes);
+            println!("{name:10} {instructions:>12.0} {copied:>13.0} {allocations:>12.4} {writes:>8}");
+        }
+    }
+    missed.iter().for_each(|rule| eprintln!("missed: {rule}"));
+    Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
 fn null_write(options: &NullWrite) -> Result<()> {
     let (level, drives) = options.level.over(options.drives, DRIVES)?;
     let report = null_write::run(&null_write::NullWrite {
@@ -44,6 +65,7 @@ fn null_write(options: &NullWrite) -> Result<()> {
         level,
         drives,
         group_stripes: options.group,
+        path: options.path,
         span: options.turns.map_or(null_write::Span::Seconds(options.seconds), null_write::Span::Turns),
     })?;
     if options.json {
@@ -95,6 +117,7 @@ fn mount_run(options: &MountRun) -> Result<()> {
         scheme: options.scheme,
         size_bytes: options.size,
         since_bytes: options.since,
+        write_area_zones: options.write_area,
         seed: options.seed,
     })?;
     if options.json {
@@ -106,11 +129,20 @@ fn mount_run(options: &MountRun) -> Result<()> {
         human_bytes(report.volume_bytes),
         human_bytes(report.since_bytes)
     );
-    println!("{:36} {:>9} {:>12} {:>12} {:>14}", "mount after", "s", "peak", "kept", "peak per TiB");
+    if report.slots > 0 {
+        println!("{} slots of the write area", report.slots);
+    }
+    println!(
+        "{:36} {:>9} {:>8} {:>12} {:>12} {:>14}",
+        "mount after", "s", "in slots", "peak", "kept", "peak per TiB"
+    );
     for mount in &report.mounts {
         let (peak, kept) = (human_bytes(mount.peak_bytes), human_bytes(mount.kept_bytes));
         let per_tib = format!("{:.0} MiB", mount.peak_bytes_per_tib / 1_048_576.0);
-        println!("{:36} {:>9.4} {peak:>12} {kept:>12} {per_tib:>14}", mount.after, mount.seconds);
+        println!(
+            "{:36} {:>9.4} {:>8} {peak:>12} {kept:>12} {per_tib:>14}",
+            mount.after, mount.seconds, mount.in_slots
+        );
     }
     println!("the checkpoint took {:.3} s", report.checkpoint_seconds);
     Ok(())

@@ -100,6 +100,7 @@ fn a_write_area_that_an_array_cannot_have_is_refused_with_the_reason() {
 fn every_small_lab_command_runs_and_prints_one_json_object() {
     for (arguments, key) in [
         (&["null-write", "--seconds", "0.05"][..], "ns_per_write"),
+        (&["null-write", "--turns", "500", "--path", "absorbed"], "allocations_per_write"),
         (&["memory", "--size", "4GiB", "--level", "2+1"], "bytes_per_tib"),
         (&["mount", "--size", "1GiB", "--since", "16MiB"], "mounts"),
         (&["array", "--seconds", "0.01", "--level", "raid6"], "mib_s"),

@@ -49,7 +49,7 @@ pub mod rig;
 pub mod scheme;
 mod search;
 pub mod setting;
-mod slots;
+pub mod slots;
 mod slots_auto;
 mod slots_bars;
 mod stacks;
