@@ -222,6 +222,9 @@ pub struct CacheDoors {
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// Address at which Prometheus reads metrics (GET /metrics), without a password: tcp:HOST:PORT [default: none]
+    #[arg(long, value_name = "PLACE")]
+    pub http: Option<Listen>,
     /// Allow `DEBUG SLEEP SECONDS`, by which anybody who may connect stops the thread that serves him: for tests of clients
     #[arg(long)]
     pub debug_commands: bool,

@@ -3,6 +3,7 @@
 use super::create::{self, Plan};
 use super::directory::CacheDirectory;
 use super::drives;
+use super::http::MetricsDoor;
 use super::longest;
 use super::memory;
 use super::namespaces;
@@ -94,6 +95,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let object_bytes = longest::value(options, &slices, shards)?;
     let control = control::bind(&directory.control_path())?;
     let (listeners, memcached_doors) = doors(options)?;
+    let metrics = options.doors.http.as_ref().map(MetricsDoor::bind).transpose()?;
     let settings = settings(options, object_bytes, password, &listeners);
     let object_max = usize::try_from(settings.object_bytes_max).context("--memory")?;
     let engine = Options { object_max, ..wanted }.part_of(shards);
@@ -122,7 +124,9 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
         stop: handle,
     };
     operator.begin(options.forget_after, clock.now())?;
-    let announced = announce(&operator.directory, &listeners, config.memcached_doors.len())?;
+    let announced =
+        announce(&operator.directory, &listeners, config.memcached_doors.len(), metrics.as_ref())?;
+    metrics.map_or(Ok(()), |door| door.open(operator.directory.control_path()))?;
     let service =
         Service { listeners, control: Some(control), wake_fds: drives.wake_fds, ..Service::new(stop, clock) };
     let served = operator.shards.iter().map(|shard| {
@@ -232,7 +236,12 @@ fn password_in(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Says where clients find the cache; nobody waits for a reader of that.
-fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors: usize) -> Result<Lines> {
+fn announce(
+    directory: &CacheDirectory,
+    listeners: &[Listener],
+    memcached_doors: usize,
+    metrics: Option<&MetricsDoor>,
+) -> Result<Lines> {
     let mut text = format!("serving a cache of {} of flash\n", directory.file.size);
     let (resp, memcached) = listeners.split_at(listeners.len() - memcached_doors);
     for listener in memcached {
@@ -246,6 +255,9 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
             Listen::Tcp(address) => format!("  redis-cli -h {} -p {}\n", address.ip(), address.port()),
             Listen::Unix(path) => format!("  redis-cli -s {}\n", path.display()),
         };
+    }
+    if let Some(door) = metrics {
+        text += &format!("  metrics   http://{}/metrics\n", door.address);
     }
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());

@@ -10,6 +10,7 @@ mod differential;
 mod forgetting;
 mod hostile;
 mod kills;
+mod metrics;
 mod namespaces;
 mod process;
 mod protocols;

@@ -41,6 +41,7 @@ const TOOLS: &[Tool] = &[
     // The same program is redis-server under its own name, which needs no package.
     Tool { probe: Probe::Program("redis-check-rdb"), package: "redis-tools", tests: "cache" },
     Tool { probe: Probe::Program("nutcracker"), package: "nutcracker", tests: "cache" },
+    Tool { probe: Probe::Program("promtool"), package: "prometheus", tests: "cache" },
     Tool { probe: Probe::Program("tclsh"), package: "tcl", tests: "conformance" },
     Tool { probe: Probe::Program("prove"), package: "perl", tests: "conformance" },
     Tool { probe: Probe::Program("memccapable"), package: "libmemcached-tools", tests: "conformance" },
