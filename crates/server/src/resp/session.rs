@@ -25,6 +25,7 @@ use super::table::{self, Command, Refused};
 use crate::slab::Key;
 use cache::request::{Namespace, WallMillis};
 use std::collections::VecDeque;
+use std::fmt::Display;
 
 /// Requests of one session under way.
 const REQUESTS_MAX: usize = 128;
@@ -32,6 +33,9 @@ const REQUESTS_MAX: usize = 128;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 /// Answers that a session may hold, by number.
 const ANSWERS_MAX: usize = 4096;
+/// The command that ends a transaction, whatever becomes of it.
+const EXEC: &str = "exec";
+const NOAUTH: &str = "NOAUTH Authentication required.";
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -480,14 +484,22 @@ fn admit(arguments: Arguments<'_>, state: &mut State, front: &mut Front) -> Opti
     }
     let found = table::find(arguments);
     let answer = match found {
+        Err(Refused::Arity(name)) if name == EXEC => {
+            state.transaction = None;
+            aborted(&Refused::Arity(name))
+        }
         Err(refused) => {
             if let Some(transaction) = &mut state.transaction {
                 transaction.is_broken = true;
             }
-            refused_answer(&refused)
+            Answer::error(refused)
         }
         Ok(command) if state.is_stranger && !command.has_flag("no_auth") => {
-            Answer::Error("NOAUTH Authentication required.".into())
+            if command.name == EXEC {
+                aborted(&NOAUTH)
+            } else {
+                Answer::Error(NOAUTH.into())
+            }
         }
         Ok(command) => match &mut state.transaction {
             Some(transaction) if !command.is_at_once => {
@@ -504,8 +516,9 @@ fn admit(arguments: Arguments<'_>, state: &mut State, front: &mut Front) -> Opti
     None
 }
 
-fn refused_answer(refused: &Refused) -> Answer {
-    Answer::error(refused)
+/// Answer to an EXEC that is refused: there is no transaction any more.
+fn aborted(why: &dyn Display) -> Answer {
+    Answer::Error(format!("EXECABORT Transaction discarded because of: {why}").into())
 }
 
 #[cfg(test)]

@@ -470,7 +470,16 @@ const FUNCTION: &[Command] = &[
 ];
 
 const LATENCY: &[Command] = &[
+    part("latency|doctor", "doctor", 2, server::latency_doctor)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
+    part("latency|graph", "graph", 3, server::latency_graph)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
     part("latency|help", "help", 2, introspection::help).belonging_to(LOADING, OF_SERVER),
+    part("latency|histogram", "histogram", -2, server::latency_histogram)
+        .belonging_to(ADMIN, ADMINS)
+        .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
     part("latency|history", "history", 3, server::nothing)
         .belonging_to(ADMIN, ADMINS)
         .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),

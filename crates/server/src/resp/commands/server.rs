@@ -53,6 +53,22 @@ pub(in crate::resp) fn nothing(_: &mut Call<'_>) -> Step {
     Step::Answer(Answer::Array(Vec::new()))
 }
 
+/// LATENCY DOCTOR.
+pub(in crate::resp) fn latency_doctor(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::Text("Latency is not monitored by this server.\n".to_owned()))
+}
+
+/// LATENCY GRAPH: there is nothing to draw.
+pub(in crate::resp) fn latency_graph(call: &mut Call<'_>) -> Step {
+    let event = String::from_utf8_lossy(call.at(2));
+    Step::Answer(Answer::error(format_args!("No samples available for event '{event}'")))
+}
+
+/// LATENCY HISTOGRAM.
+pub(in crate::resp) fn latency_histogram(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::Map(Vec::new()))
+}
+
 /// SLOWLOG GET: nothing is recorded.
 pub(in crate::resp) fn slowlog_get(call: &mut Call<'_>) -> Step {
     let is_count = call.arguments.get(2).is_none_or(|text| integer(text).is_some_and(|count| count >= -1));
