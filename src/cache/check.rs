@@ -1,22 +1,29 @@
-//! `zoneweave cache check`: reads every block of a cache that is not served, and changes nothing.
+//! `zoneweave cache check`: reads every block of a cache that is not served, makes its index as a start would, and changes nothing.
 
 use super::directory::CacheDirectory;
+use super::host::host;
 use super::offline::Offline;
 use super::options::CacheCheck;
+use super::serve::wall;
 use super::shards::failed;
 use crate::exit::Exit;
 use anyhow::Result;
 use base::time::Instant;
+use cache::config::Invalidate;
 use cache::mount::Findings;
 use serde_json::json;
 
 /// Verifies a cache.
 pub fn run(options: &CacheCheck) -> Result<Exit> {
     let directory = CacheDirectory::open(&options.dir)?;
-    let mut findings = Findings::default();
+    let (mut findings, mut objects) = (Findings::default(), 0_u64);
     for (number, mut set) in Offline::sets(&directory)?.into_iter().enumerate() {
         let found = cache::check(&mut set, Instant(0)).map_err(|error| failed(&directory, &error))?;
         add(&mut findings, found, (number, directory.file.shards));
+        let host = host(&directory, number, Invalidate::Media)?;
+        if let Err(error) = cache::list(&mut set, Instant(0), (wall(), &host), &mut |_| objects += 1) {
+            findings.problems.push(format!("a start would fail: {}", failed(&directory, &error)));
+        }
     }
     let missed = findings.absent.iter().filter(|place| !directory.file.drive[**place].is_free());
     findings.problems.extend(missed.map(|place| format!("drive {place} is missing or left out")));
@@ -28,6 +35,7 @@ pub fn run(options: &CacheCheck) -> Result<Exit> {
             "data_zones": findings.data_zones,
             "journal_zones": findings.journal_zones,
             "records": findings.records,
+            "objects": objects,
             "entries": findings.entries,
         });
         println!("{report}");
@@ -36,7 +44,7 @@ pub fn run(options: &CacheCheck) -> Result<Exit> {
             println!("{problem}");
         }
         println!(
-            "{} records in {} zones, {} journal entries in {} zones: {}",
+            "{} records in {} zones, {objects} of them objects that a start would find; {} journal entries in {} zones: {}",
             findings.records,
             findings.data_zones,
             findings.entries,

@@ -71,13 +71,16 @@ pub fn judge(
     let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
     let sharers = Sharers { shards, fronts: cache_loop::fronts(shards, options.cores) };
     let blocks = slices.iter().flatten().map(|slice| u64::from(slice.zone_capacity_blocks)).min();
-    let most = in_zone(blocks.unwrap_or(0)).min(sharers.in_memory(options.memory));
+    let (of_zones, of_memory) = (in_zone(blocks.unwrap_or(0)), sharers.in_memory(options.memory));
+    let most = of_zones.min(of_memory);
     if wanted <= most {
         return Ok((wanted, None));
     }
-    let memory = sharers.memory_for(wanted) / MIB;
+    let memory = (of_memory < wanted).then(|| format!("--memory {}MiB", sharers.memory_for(wanted) / MIB));
     let zone = zone_for(wanted) * BLOCK_BYTES_U64 / MIB;
-    let needs = format!("need --memory {memory}MiB, and drives that were made with --zone-size {zone}MiB");
+    let zones = (of_zones < wanted).then(|| format!("drives that were made with --zone-size {zone}MiB"));
+    let lacking: Vec<String> = memory.into_iter().chain(zones).collect();
+    let needs = format!("need {}", lacking.join(", and "));
     if options.object_max.is_some() {
         return Err(Exit::Usage.error(format!(
             "--object-max {}: values of up to {most} bytes can be stored; larger ones {needs}",

@@ -313,6 +313,10 @@ fn the_longest_value_is_stored() {
             String::from_utf8_lossy(&said)
         );
         server.stop();
+        // What is enough already is not asked for.
+        let asked = ["cache", "serve", text(&dir), "--object-max", "256MiB", "--memory", "16GiB"];
+        let refused = ask(&asked);
+        assert!(refused.stderr.contains("ones need drives that were made with --zone-size"), "{refused}");
         // With more of it the cache is not served, and the words say what would do.
         let refused = ask(&["cache", "serve", text(&dir), "--object-max", "512MiB"]);
         assert!(refused.code() == Some(2) && refused.stderr.contains("--zone-size"), "{refused}");
