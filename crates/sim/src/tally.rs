@@ -26,7 +26,8 @@ impl Failure {
 
     /// A call that was given up after this time.
     pub(crate) fn endless(run_max: Duration) -> Failure {
-        let what = format!("does not end: still within one call after {} s", run_max.as_secs());
+        let what =
+            format!("does not end: still within one call after {} s of a processor", run_max.as_secs());
         Failure { is_endless: true, ..Failure::new(what) }
     }
 }

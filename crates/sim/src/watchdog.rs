@@ -6,19 +6,24 @@
 //!          └── nothing for so long: "no end of step 17" <───────────────────┘
 //! ```
 //! Loops of a world count what they do and end by themselves ("stuck"). Nothing counts within a call of the engine, and a thread
-//! cannot be ended from outside: that of an endless run is left behind, and turns until the process ends.
+//! cannot be ended from outside: that of an endless run is left behind, and turns until the process ends. What counts is the
+//! processor time of the run: where processors are busy with others, a run of a second takes minutes.
 
 use crate::tally::Failure;
+use std::fs;
 use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Time on the wall clock after which a run is taken for endless: most take less than a tenth of a second, the longest a few
+/// Time of a processor after which a run is taken for endless: most take less than a tenth of a second, the longest a few
 /// seconds.
 pub const RUN_MAX: Duration = Duration::from_secs(120);
+/// That time again and again on the wall clock, after which it is, too: one that sleeps takes no processor.
+const WAITS_MAX: usize = 5;
 
 /// How far a run is.
 #[derive(Clone, Default)]
@@ -36,7 +41,23 @@ impl Place {
     }
 }
 
-/// Runs something on a thread of its own and waits for it, but no longer than `run_max`: then it has failed where it is.
+/// Processor time of a thread.
+struct Spent(PathBuf);
+
+impl Spent {
+    /// That of the thread that asks, where the system tells it.
+    fn here() -> Option<Spent> {
+        let thread = fs::read_link("/proc/thread-self").ok()?;
+        Some(Spent(Path::new("/proc").join(thread).join("schedstat")))
+    }
+
+    fn read(&self) -> Option<Duration> {
+        let told = fs::read_to_string(&self.0).ok()?;
+        told.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    }
+}
+
+/// Runs something on a thread of its own and waits for it, until it took `run_max` of a processor: then it has failed where it is.
 ///
 /// # Errors
 /// The step that does not end, and the failure.
@@ -49,13 +70,25 @@ pub(crate) fn watch<T: Send + 'static>(
 ) -> Result<T, (usize, Failure)> {
     let place = Place::default();
     let (done, waiting) = sync_channel(1);
+    let (tell, told) = sync_channel(1);
     let reached = place.clone();
     let thread = Builder::new().name("run".to_owned()).spawn(move || {
+        tell.send(Spent::here()).expect("it is waited for");
         // Nobody listens any more to a run that was given up and ends after all.
         let _ = done.send(run(&reached));
     });
     let thread = thread.expect("a thread for a run");
-    match waiting.recv_timeout(run_max) {
+    let spent = told.recv().expect("a thread tells it before it runs");
+    // Where nobody tells what it took, the wall clock counts.
+    let is_starved = || spent.as_ref().and_then(Spent::read).is_some_and(|time| time < run_max);
+    let mut ended = waiting.recv_timeout(run_max);
+    for _ in 1..WAITS_MAX {
+        if !matches!(ended, Err(RecvTimeoutError::Timeout)) || !is_starved() {
+            break;
+        }
+        ended = waiting.recv_timeout(run_max);
+    }
+    match ended {
         Err(RecvTimeoutError::Timeout) => Err((place.index(), Failure::endless(run_max))),
         ended => {
             if let Err(panic) = thread.join() {
@@ -96,6 +129,18 @@ mod tests {
         assert!(failure.is_endless && failure.what.contains("does not end"), "{failure:?}");
         assert!(begun.elapsed() < RUN_MAX, "nobody waits for it");
         stop.store(true, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_run_without_a_processor_is_waited_for() {
+        let time = Duration::from_millis(50);
+        assert_eq!(watch(time, move |_| std::thread::sleep(time * 4)), Ok(()));
+    }
+
+    #[test]
+    fn a_run_that_sleeps_for_ever_is_given_up() {
+        let watched = watch(Duration::from_millis(5), |_| std::thread::sleep(RUN_MAX));
+        assert!(watched.is_err_and(|(_, failure)| failure.is_endless));
     }
 
     #[test]
