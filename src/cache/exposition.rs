@@ -4,11 +4,11 @@
 //! answer lacks, a budget that nobody set or the age of zones that are not there, is not told.
 
 use base::units::BLOCK_BYTES_U64;
+use prometheus::TextEncoder;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use serde_json::Value;
-use std::fmt::Write;
 
-/// Version 0.0.4 of the format.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub use prometheus::TEXT_FORMAT as CONTENT_TYPE;
 
 /// Begin of all names.
 const PREFIX: &str = "zoneweave_cache_";
@@ -16,7 +16,7 @@ const PREFIX: &str = "zoneweave_cache_";
 /// A metric.
 struct Family {
     name: &'static str,
-    kind: &'static str,
+    kind: MetricType,
     help: &'static str,
     /// Name of the label by which samples differ; none where there is one sample.
     label: &'static str,
@@ -37,11 +37,11 @@ struct Group {
 type Samples = &'static [(&'static str, &'static str)];
 
 const fn counter(name: &'static str, help: &'static str, label: &'static str, samples: Samples) -> Family {
-    Family { name, kind: "counter", help, label, samples, unit: 1 }
+    Family { name, kind: MetricType::COUNTER, help, label, samples, unit: 1 }
 }
 
 const fn gauge(name: &'static str, help: &'static str, label: &'static str, samples: Samples) -> Family {
-    Family { name, kind: "gauge", help, label, samples, unit: 1 }
+    Family { name, kind: MetricType::GAUGE, help, label, samples, unit: 1 }
 }
 
 const fn in_blocks(family: Family) -> Family {
@@ -210,70 +210,85 @@ const GROUPS: &[Group] = &[
 ];
 
 /// Metrics of a served cache, of its answer to `status`.
-pub fn text(status: &Value) -> String {
-    let mut text = String::new();
-    for family in FAMILIES {
-        family.write(&mut text, &[(status, String::new())]);
-    }
+///
+/// # Errors
+/// When a metric breaks a rule of the format.
+pub fn text(status: &Value) -> prometheus::Result<String> {
+    let whole = [(status, Vec::new())];
+    let mut families: Vec<MetricFamily> = FAMILIES.iter().map(|family| family.of(&whole)).collect();
     for group in GROUPS {
         let elements = status.pointer(group.array).and_then(Value::as_array);
         let named: Vec<_> = elements.into_iter().flatten().map(|one| (one, group.name(one))).collect();
-        for family in group.families {
-            family.write(&mut text, &named);
-        }
+        families.extend(group.families.iter().map(|family| family.of(&named)));
     }
-    text
+    families.retain(|family| !family.get_metric().is_empty());
+    let mut text = String::new();
+    TextEncoder::new().encode_utf8(&families, &mut text)?;
+    Ok(text)
 }
 
 impl Family {
-    /// Writes the samples of all sources, each with the labels of its source.
-    fn write(&self, text: &mut String, sources: &[(&Value, String)]) {
-        let mut head = format!("# HELP {PREFIX}{} {}\n", self.name, self.help);
-        writeln!(head, "# TYPE {PREFIX}{} {}", self.name, self.kind).expect("strings take all");
+    /// Samples of all sources, each with the labels of its source.
+    fn of(&self, sources: &[(&Value, Vec<LabelPair>)]) -> MetricFamily {
+        let mut metrics = Vec::new();
         for (source, of_source) in sources {
             for (value, pointer) in self.samples {
                 let Some(number) = source.pointer(pointer).and_then(|found| number(found, self.unit)) else {
                     continue;
                 };
-                let own = if self.label.is_empty() { String::new() } else { label(self.label, value) };
-                let labels = if own.is_empty() && of_source.is_empty() {
-                    String::new()
-                } else {
-                    format!("{{{of_source}{own}}}")
-                };
-                *text += &std::mem::take(&mut head);
-                writeln!(text, "{PREFIX}{}{labels} {number}", self.name).expect("strings take all");
+                let own = (!self.label.is_empty()).then(|| label(self.label, value));
+                metrics.push(self.sample(number, of_source.iter().cloned().chain(own).collect()));
             }
         }
+        let mut family = MetricFamily::default();
+        family.set_name(format!("{PREFIX}{}", self.name));
+        family.set_help(self.help.to_owned());
+        family.set_field_type(self.kind);
+        family.set_metric(metrics);
+        family
+    }
+
+    fn sample(&self, number: f64, labels: Vec<LabelPair>) -> Metric {
+        let mut metric = Metric::from_label(labels);
+        if self.kind == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(number);
+            metric.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(number);
+            metric.set_gauge(gauge);
+        }
+        metric
     }
 }
 
 impl Group {
     /// Labels of an element: of those of its fields that name it.
-    fn name(&self, element: &Value) -> String {
+    fn name(&self, element: &Value) -> Vec<LabelPair> {
         let one = |name: &&str| match &element[name] {
             Value::Null => label(name, ""),
             Value::String(text) => label(name, text),
             other => label(name, &other.to_string()),
         };
-        let labels: Vec<String> = self.labels.iter().map(one).collect();
-        labels.join(",")
+        self.labels.iter().map(one).collect()
     }
 }
 
-/// A label; names of namespaces are words, so nothing of a value has to be escaped.
-fn label(name: &str, value: &str) -> String {
-    format!("{name}=\"{value}\"")
+fn label(name: &str, value: &str) -> LabelPair {
+    let mut label = LabelPair::default();
+    label.set_name(name.to_owned());
+    label.set_value(value.to_owned());
+    label
 }
 
 /// A value as Prometheus has it: of truth and of the state of a drive 1 or 0.
-fn number(value: &Value, unit: u64) -> Option<String> {
+#[allow(clippy::cast_precision_loss, reason = "all values are such to Prometheus")]
+fn number(value: &Value, unit: u64) -> Option<f64> {
     match value {
-        Value::Bool(is_true) => Some(u64::from(*is_true).to_string()),
-        Value::String(state) => Some(u64::from(state == "active").to_string()),
-        Value::Number(number) => {
-            Some(number.as_u64().map_or_else(|| number.to_string(), |whole| (whole * unit).to_string()))
-        }
+        Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
+        Value::String(state) => Some(f64::from(u8::from(state == "active"))),
+        Value::Number(number) => number.as_f64().map(|number| number * unit as f64),
         _ => None,
     }
 }
@@ -294,7 +309,7 @@ mod tests {
             "drive_states": [{ "drive": 0, "state": "active", "bytes": 4096 }, { "drive": 1, "state": "failed" }],
             "namespaces": [{ "namespace": 1, "name": "web", "objects": 5 }, { "namespace": 2, "name": null, "objects": 6 }],
         });
-        let said = text(&status);
+        let said = text(&status).expect("metrics by the rules");
         let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("# HELP")).collect();
         assert_eq!(
             lines,
@@ -322,6 +337,6 @@ mod tests {
                 "zoneweave_cache_namespace_objects{namespace=\"2\",name=\"\"} 6",
             ]
         );
-        assert_eq!(text(&json!({})), "");
+        assert_eq!(text(&json!({})).expect("no metrics"), "");
     }
 }

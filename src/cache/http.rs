@@ -6,6 +6,7 @@
 use super::exposition;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
+use httparse::{EMPTY_HEADER, Request, Status};
 use server::Listen;
 use server::control;
 use std::io::{self, Read, Write};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Longest request that is read.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Most headers of a request.
+const HEADERS_MAX: usize = 64;
 /// Time for a request to arrive, and for a client to take a piece of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, usually for lack of descriptors.
@@ -79,12 +82,12 @@ fn converse(mut stream: TcpStream, control: &Path) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)
 }
 
-/// Reads to the end of the request's head, or as much of it as is read.
+/// Reads until the head of the request is whole, wrong, or too long.
 fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let mut piece = [0; 1024];
-    while !is_whole(&head) && head.len() < REQUEST_BYTES_MAX {
+    while is_begun(&head) && head.len() < REQUEST_BYTES_MAX {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -98,29 +101,29 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn is_whole(head: &[u8]) -> bool {
-    head.ends_with(b"\r\n\r\n") || head.ends_with(b"\n\n")
+/// True while more of a head may come.
+fn is_begun(head: &[u8]) -> bool {
+    matches!(Request::new(&mut [EMPTY_HEADER; HEADERS_MAX]).parse(head), Ok(Status::Partial))
 }
 
 /// The answer to a request; `status` is asked where it is needed.
 fn answer(head: &[u8], status: impl FnOnce() -> Result<serde_json::Value, String>) -> String {
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let words: Vec<&str> = std::str::from_utf8(line).unwrap_or_default().split_ascii_whitespace().collect();
-    let [method, target, version] = words[..] else { return plain("400 Bad Request", "not HTTP/1.1\n") };
-    if !is_whole(head) || !version.starts_with("HTTP/1.") {
-        return plain("400 Bad Request", "not a request of HTTP/1.1, or too long a one\n");
+    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+    let mut request = Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(Status::Complete(_)) => {}
+        Ok(Status::Partial) => return plain("400 Bad Request", "no whole request, or too long a one\n"),
+        Err(error) => return plain("400 Bad Request", &format!("{error}\n")),
     }
+    let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     if method != "GET" && method != "HEAD" {
         return response("405 Method Not Allowed\r\nAllow: GET, HEAD", "text/plain", "use GET\n", true);
     }
-    let path = target.split('?').next().unwrap_or_default();
-    if path != "/metrics" {
+    if target.split('?').next() != Some("/metrics") {
         return plain("404 Not Found", "metrics are at /metrics\n");
     }
-    match status() {
-        Ok(status) => {
-            response("200 OK", exposition::CONTENT_TYPE, &exposition::text(&status), method == "GET")
-        }
+    match status().and_then(|status| exposition::text(&status).map_err(|error| error.to_string())) {
+        Ok(text) => response("200 OK", exposition::CONTENT_TYPE, &text, method == "GET"),
         Err(why) => plain("503 Service Unavailable", &format!("{why}\n")),
     }
 }
