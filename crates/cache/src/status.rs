@@ -102,8 +102,13 @@ impl Counters {
     /// All bytes written to drives.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
-        let data = self.blocks_data + self.blocks_directory;
-        (data + self.blocks_journal + self.blocks_superblock) * BLOCK_BYTES_U64
+        (self.blocks_in_zones() + self.blocks_superblock) * BLOCK_BYTES_U64
+    }
+
+    /// Blocks for which zones were wanted: objects, directories and journals.
+    #[must_use]
+    pub fn blocks_in_zones(&self) -> u64 {
+        self.blocks_data + self.blocks_directory + self.blocks_journal
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Collection {
     hot: BTreeMap<u32, u8>,
     /// Such pages, read or not.
     hot_pages: usize,
-    /// Pages that the cache had written when it began.
+    /// Blocks for which zones had been wanted when it began.
     begun: u64,
     /// What may be written anew.
     quota: Quota,
@@ -131,7 +131,7 @@ impl Shard {
             bucket: Some(0),
             hot: BTreeMap::new(),
             hot_pages: 0,
-            begun: self.counters.blocks_data,
+            begun: self.counters.blocks_in_zones(),
             quota: Quota::new(share * BLOCK_BYTES),
             is_reading: false,
             arrived: None,
@@ -179,13 +179,16 @@ impl Shard {
     }
 
     /// True unless more of a victim was read than of half a zone was written since: what is written anew would come in bursts, for which
-    /// reads wait, while there is time.
+    /// reads wait. Journals take zones as objects do; a victim for which the journal waits is read at once, for there is no time.
     fn keeps_pace(&self, drive: usize, collection: &Collection) -> bool {
+        if collection.hot.is_empty() || self.drives[drive].is_journal_short() {
+            return true;
+        }
         let drives = self.drives.iter().filter(|drive| drive.up).count() as u64;
-        let written = (self.counters.blocks_data - collection.begun) / drives.max(1);
+        let written = (self.counters.blocks_in_zones() - collection.begun) / drives.max(1);
         let done = (collection.hot_pages - collection.hot.len()) as u64;
         let half = u64::from(self.drives[drive].capacity / 2);
-        collection.hot.is_empty() || done * half <= written * collection.hot_pages as u64
+        done * half <= written * collection.hot_pages as u64
     }
 
     /// True while a drive's victim waits for more to be written: for checks.
