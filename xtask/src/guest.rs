@@ -1,14 +1,14 @@
 //! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), that have drives for arrays
 //! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs) or answer too late (tests/slow.rs), and lose their power (tests/power.rs), or a volume as a disk of
-//! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs).
+//! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs), or a newer md (tests/newer_md.rs).
 
 use crate::phase::{cargo, run as run_program};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 /// Programs of tests that boot machines.
-const PROGRAMS: [&str; 9] =
-    ["machine", "zns", "zoned", "yank", "slow", "power", "ublk", "formats", "differential"];
+const PROGRAMS: [&str; 10] =
+    ["machine", "zns", "zoned", "yank", "slow", "power", "ublk", "formats", "differential", "newer_md"];
 /// Those of the short form.
 const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
 
