@@ -288,8 +288,10 @@ impl Disk {
         }
     }
 
-    /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays.
+    /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays, and of a flush that failed nobody knows
+    /// any more who has not recorded it: the next one covers that, too.
     fn let_go(&mut self) {
+        self.lost_up_to = 0;
         self.answers.clear();
         self.forget_faults();
         self.faults.hang.until = Instant(0);
