@@ -215,6 +215,11 @@ impl Disk {
         self.faults.lie = None;
     }
 
+    /// Of a flush that failed nobody knows any more, for it was not recorded: the next one covers that, too.
+    fn forget_flush(&mut self) {
+        self.lost_up_to = 0;
+    }
+
     fn is_scarred(&self, op: &Op) -> bool {
         op.range().is_some_and(|(first, count)| self.scars.range(first..first + count).next().is_some())
     }
@@ -288,10 +293,9 @@ impl Disk {
         }
     }
 
-    /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays, and of a flush that failed nobody knows
-    /// any more who has not recorded it: the next one covers that, too.
+    /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays.
     fn let_go(&mut self) {
-        self.lost_up_to = 0;
+        self.forget_flush();
         self.answers.clear();
         self.forget_faults();
         self.faults.hang.until = Instant(0);
@@ -458,6 +462,11 @@ impl DiskHandle {
     /// No write or flush fails any more, or is done elsewhere, but for what else happens.
     pub fn forget_fault(&self) {
         self.lock().forget_faults();
+    }
+
+    /// A flush that failed was not recorded, and will not be.
+    pub fn forget_flush(&self) {
+        self.lock().forget_flush();
     }
 
     /// A write that is answered as done will not be done where it is to be.

@@ -896,6 +896,7 @@ impl World {
         let status = self.volume().engine.status();
         self.volume = None;
         if status.is_broken {
+            self.disks.iter().for_each(DiskHandle::forget_flush);
             self.note_unsure();
             self.note_in_flight();
             self.keep_causes();
