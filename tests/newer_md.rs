@@ -12,8 +12,8 @@ use support::loop_device::Loop;
 use support::machine::{Inside, Kernel, is_asked_for, is_inside, run_inside};
 use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask, status, zoneweave};
-use support::{random, random_bytes, text};
+use support::server::{Server, ask};
+use support::{md, random, random_bytes, text};
 
 const PROGRAMS: [&str; 2] = ["mdadm", "losetup"];
 
@@ -46,28 +46,16 @@ fn arrays_go_to_md_and_come_back() {
     }
 }
 
-fn file(dir: &Path, name: &str, mib: u64) -> PathBuf {
-    let path = dir.join(name);
-    std::fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
-    path
-}
-
 /// Members of a new array, and the device of its journal behind them.
-fn create(dir: &Path, level: &str, policy: &str) -> Vec<PathBuf> {
-    let mut devices: Vec<PathBuf> = (0..5).map(|index| file(dir, &format!("m{index}"), 24)).collect();
-    let mut create = zoneweave();
-    create.args(["md", "create", text(&dir.join("a")), "--level", level, "--chunk", "64"]);
-    create.args(["--raid-devices", "5"]);
+fn create(scratch: &Scratch, level: &str, policy: &str) -> (PathBuf, Vec<PathBuf>) {
+    let mut devices = md::blanks(scratch, 6);
+    let journal = devices.pop().unwrap();
     if policy == "journal" {
-        let journal = file(dir, "journal", 16);
-        create.args(["--write-journal", text(&journal)]).args(&devices);
+        let dir = md::create(scratch, level, &devices, &["--write-journal", text(&journal)]);
         devices.push(journal);
-    } else {
-        create.args(["--consistency-policy", policy]).args(&devices);
+        return (dir, devices);
     }
-    let made = run_for(SOON, &mut create);
-    assert_eq!(made.code(), Some(0), "{made}");
-    devices
+    (md::create(scratch, level, &devices, &["--consistency-policy", policy]), devices)
 }
 
 fn of_md(name: &str) -> String {
@@ -95,10 +83,9 @@ fn write_all_over(content: &mut [u8], seed: u64, mut write: impl FnMut(u64, &[u8
 /// We write and are killed; md takes the array over, finds it right, writes and stops; we go on.
 fn hand_over(level: &str, policy: &str) {
     let scratch = Scratch::new("hand-over");
-    let devices = create(scratch.path(), level, policy);
-    let dir = scratch.join("a");
+    let (dir, devices) = create(&scratch, level, policy);
     let server = Server::serve(&dir);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    let bytes = md::capacity(&dir);
     let mut content = vec![0; bytes];
     let mut client = server.client();
     write_all_over(&mut content, 1, |offset, data| client.write(offset, data).unwrap());
@@ -122,17 +109,11 @@ fn hand_over(level: &str, policy: &str) {
     drop(loops);
 
     let server = Server::serve(&dir);
-    assert!(read_all(&server, bytes) == content, "we read something else: level {level}, {policy}");
+    assert!(md::read_all(&server, bytes) == content, "we read something else: level {level}, {policy}");
     server.kill_9();
     let server = Server::serve(&dir);
-    assert!(read_all(&server, bytes) == content, "a kill lost something: level {level}, {policy}");
+    assert!(md::read_all(&server, bytes) == content, "a kill lost something: level {level}, {policy}");
     let scrubbed = ask(&["scrub", text(&dir)]);
     assert_eq!(scrubbed.code(), Some(0), "{scrubbed}");
     server.stop();
-}
-
-fn read_all(server: &Server, bytes: usize) -> Vec<u8> {
-    let mut client = server.client();
-    let piece = |at: usize| (u64::try_from(at).unwrap(), u32::try_from((bytes - at).min(1 << 20)).unwrap());
-    (0..bytes).step_by(1 << 20).map(piece).flat_map(|(at, count)| client.read(at, count).unwrap()).collect()
 }

@@ -231,7 +231,7 @@ fn fsynced_files_survive() {
         }
         let drive = crash.random.below(4);
         println!("round {round}: killed, and drive {drive} is deleted");
-        fs::remove_file(crash.dir().join(format!("drive-{drive}.zns"))).unwrap();
+        crate::kill9_raw::delete(&crash.dir(), drive);
         crash.verify();
         crash.renew();
     }

@@ -10,6 +10,7 @@
 //! one that may be there as well. `cargo xtask kills [COUNT]` does it a quarter as often as it is told, on files and in memory; here are two tries of
 //! each. `ZONEWEAVE_SEED` repeats what fio writes.
 
+use crate::kill9_raw::delete;
 use crate::support::run::{SOON, command, until, wait_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, check, let_run, status};
@@ -188,7 +189,7 @@ fn run(scratch: Scratch, service: &'static [&'static str]) -> u64 {
         let lost = (number % 2 == 1).then(|| killed.random.below(4));
         if let Some(drive) = lost {
             println!("drive {drive} is deleted");
-            std::fs::remove_file(killed.dir().join(format!("drive-{drive}.zns"))).unwrap();
+            delete(&killed.dir(), drive);
         }
         killed.verify(&oracles);
         if lost.is_some() {

@@ -61,7 +61,8 @@ impl Crash {
     }
 }
 
-fn delete(dir: &Path, drive: u64) {
+/// Deletes the file of a drive.
+pub fn delete(dir: &Path, drive: u64) {
     std::fs::remove_file(dir.join(format!("drive-{drive}.zns"))).unwrap();
 }
 
