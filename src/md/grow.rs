@@ -129,6 +129,7 @@ pub fn begin(volume: &mut InPlaceVolume, rest: &str) -> Result<()> {
 
 /// `policy`: the policy, and whether it is being changed.
 pub fn said(engine: &InPlace) -> Result<String> {
-    let said = Said { policy: word(engine.policy()).to_owned(), is_changing: engine.is_changing() };
+    let said =
+        Said { policy: word(engine.core().policy()).to_owned(), is_changing: engine.core().is_changing() };
     Ok(serde_json::to_string(&said)?)
 }

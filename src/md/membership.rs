@@ -52,10 +52,10 @@ impl ServedMd {
         let wanted = role_or_first(role)?;
         self.superblock(Blank { sectors, uuid: Uuid([0; 16]) })?;
         // With nobody missing it becomes a spare, as with mdadm.
-        if self.volume.engine.keeps_spare(wanted) {
+        if self.volume.engine.core().keeps_spare(wanted) {
             return Ok(serde_json::json!({ "role": null }).to_string());
         }
-        let role = self.volume.engine.role_for(wanted).map_err(refused)?;
+        let role = self.volume.engine.core().role_for(wanted).map_err(refused)?;
         Ok(serde_json::json!({ "role": role.0 }).to_string())
     }
 
@@ -72,7 +72,7 @@ impl ServedMd {
     }
 
     fn take_in(&mut self, wanted: &Wanted<'_>) -> Result<Role> {
-        let role = self.volume.engine.role_for(wanted.role).map_err(refused)?;
+        let role = self.volume.engine.core().role_for(wanted.role).map_err(refused)?;
         let (superblock, drive) = self.empty_drive(wanted.path, wanted.uuid)?;
         self.volume.add_member(role, superblock, self.bells.ways(drive)?).map_err(refused)?;
         self.paths[role.index()] = Some(wanted.path.to_owned());
@@ -99,13 +99,13 @@ impl ServedMd {
     /// Superblock of a device that joins; refused where it is too small.
     pub fn superblock(&self, blank: Blank) -> Result<Superblock> {
         let engine = &self.volume.engine;
-        let member = engine.template().context("no member is in sync")?;
-        join(member, blank, engine.bitmap_bytes()).map_err(|error| Exit::Usage.because(error))
+        let member = engine.core().template().context("no member is in sync")?;
+        join(member, blank, engine.core().bitmap_bytes()).map_err(|error| Exit::Usage.because(error))
     }
 
     /// `spare-number`: a number for a device that becomes a spare.
     pub fn spare_number(&mut self) -> String {
-        let number = self.volume.engine.number_for_spare();
+        let number = self.volume.engine.core_mut().number_for_spare();
         serde_json::json!({ "number": number.0 }).to_string()
     }
 
@@ -115,9 +115,9 @@ impl ServedMd {
         let cannot = |why: String| Exit::Failed.error(format!("{path} is no spare of this array: {why}"));
         let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
         let engine = &self.volume.engine;
-        let member = engine.template().context("no member is in sync")?;
+        let member = engine.core().template().context("no member is in sync")?;
         let superblock =
-            spare(member, &found, engine.bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
+            spare(member, &found, engine.core().bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
         let drive = self.drive_of(device, path)?;
         let device = self.bells.ways(drive)?;
         self.volume.spares.push(Spare { name: path.to_owned(), superblock, device });
@@ -138,7 +138,7 @@ impl ServedMd {
     pub fn re_add(&mut self, path: &str) -> Result<String> {
         // A member that failed is held open: it is the one that comes back.
         if let Some(role) = self.paths.iter().position(|other| other.as_deref() == Some(path)).map(role) {
-            let is_vacant = self.volume.engine.is_vacant(role);
+            let is_vacant = self.volume.engine.core().is_vacant(role);
             if is_vacant && !self.volume.close_failed(role) {
                 return Err(refused(AddRefused::Busy(role)));
             }
@@ -154,10 +154,10 @@ impl ServedMd {
         let cannot = |why: String| Exit::Failed.error(format!("{path} is not taken back: {why}; {remedy}"));
         let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
         let engine = &self.volume.engine;
-        let member = engine.template().context("no member is in sync")?;
-        let judged = returning(member, &found, engine.bitmap_bytes());
+        let member = engine.core().template().context("no member is in sync")?;
+        let judged = returning(member, &found, engine.core().bitmap_bytes());
         let (role, superblock) = judged.map_err(|why| cannot(why.to_string()))?;
-        engine.can_return(role, found.events()).map_err(|why| match why {
+        engine.core().can_return(role, found.events()).map_err(|why| match why {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),
         })?;
@@ -184,7 +184,7 @@ impl ServedMd {
         let Some(role) = self.role_by_name(text) else {
             return Ok(serde_json::json!({ "role": null }).to_string());
         };
-        if !self.volume.engine.is_vacant(role) {
+        if !self.volume.engine.core().is_vacant(role) {
             let said = format!("{} is in use: `zoneweave md fail` takes it out first", self.name(role));
             return Err(Exit::Usage.error(said));
         }

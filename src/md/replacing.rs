@@ -37,7 +37,7 @@ impl ServedMd {
             let said = format!("`{member}` is neither a role nor the path of a member");
             return Err(Exit::Absent.error(said));
         };
-        self.volume.engine.can_replace(role.of_member()).map_err(refused)?;
+        self.volume.engine.core().can_replace(role.of_member()).map_err(refused)?;
         if sectors != "-" {
             let sectors = sectors.parse().context("the sectors of the device")?;
             self.superblock(Blank { sectors, uuid: Uuid([0; 16]) })?;
@@ -65,7 +65,7 @@ impl ServedMd {
         let words: Vec<&str> = rest.splitn(3, ' ').collect();
         let [role, uuid, path] = words[..] else { return Err(usage(rest)) };
         let (role, uuid) = (role_of(role)?, super::words::uuid(uuid).map_err(|why| Exit::Usage.error(why))?);
-        self.volume.engine.can_replace(role).map_err(refused)?;
+        self.volume.engine.core().can_replace(role).map_err(refused)?;
         let (superblock, drive) = self.empty_drive(path, uuid)?;
         self.volume.replace_member(role, superblock, self.bells.ways(drive)?).map_err(refused)?;
         self.note_replacing(role, path);
@@ -80,7 +80,7 @@ impl ServedMd {
 
     /// Replacements that are whole, that step in, and that failed.
     pub fn note_replacements(&mut self) {
-        for (role, outcome) in self.volume.engine.take_outcomes() {
+        for (role, outcome) in self.volume.engine.core_mut().take_outcomes() {
             let before = self.name(role);
             self.watch.note_gone(role.replacement());
             let Some(path) = self.replacements.remove(&role.replacement()) else { continue };

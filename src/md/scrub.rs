@@ -99,15 +99,15 @@ pub fn start(engine: &mut InPlace, members: usize, rest: &str) -> Result<()> {
             Rates { min: None, max: Some((mib.saturating_mul(1 << 20)).div_ceil(members)) }
         }
     };
-    engine.begin_scrub(repairs).map_err(|refused| Exit::Busy.error(refused))?;
-    engine.set_rates(rates);
+    engine.core_mut().begin_scrub(repairs).map_err(|refused| Exit::Busy.error(refused))?;
+    engine.core_mut().set_rates(rates);
     log::info!("scrub: begun{}", if repairs { ", with repair" } else { "" });
     Ok(())
 }
 
 /// `scrub-stop`.
 pub fn stop(engine: &mut InPlace) -> Result<()> {
-    if !engine.stop_scrub() {
+    if !engine.core_mut().stop_scrub() {
         return Err(Exit::Usage.error("no scrub goes on"));
     }
     Ok(())

@@ -154,7 +154,7 @@ fn serve(
             end(clock, &mut served, |served| served, |served, now| served.volume.turn(now, &mut Vec::new()));
         return result.map(|()| is_marked).map_err(Into::into);
     }
-    let spread = served.volume.engine.spread(shards.len());
+    let spread = served.volume.engine.core().spread(shards.len());
     let mut seats = Seats::new(served, shards)?;
     let mut service = service;
     service.wake_fds.extend(seats.wake_fds()?);
@@ -330,7 +330,7 @@ fn divide(
     }
     let mut ways: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
     for (place, own) in others {
-        let seat = volume.engine.seat(place);
+        let seat = volume.engine.core().seat(place);
         ways.iter_mut().zip(own).for_each(|(shard, way)| shard.push((seat, way)));
     }
     volume.divide(ways, tuning)
@@ -346,7 +346,7 @@ fn end<T>(
 ) -> bool {
     served(what).exports.end();
     supervisor::say_stopping();
-    served(what).volume.engine.stop();
+    served(what).volume.engine.core_mut().stop();
     let due = clock.now() + STOP_MAX;
     while !served(what).volume.engine.has_stopped() && clock.now() < due {
         if !turn(what, clock.now()) {

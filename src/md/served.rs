@@ -118,7 +118,7 @@ impl ServedMd {
             "status" => Ok(serde_json::to_string(&self.report(now))?),
             "fail" => {
                 let role = self.member(rest)?;
-                self.volume.engine.fail_member(role);
+                self.volume.engine.core_mut().fail_member(role);
                 log::warn!("{} was marked failed", self.name(role));
                 Ok(serde_json::json!({ "role": role.0 }).to_string())
             }
@@ -138,7 +138,7 @@ impl ServedMd {
             "add-spare" => self.add_spare(rest),
             "remove" => self.remove(rest),
             "rebuild-rate" => {
-                self.volume.engine.set_rates(rates::parse(rest)?);
+                self.volume.engine.core_mut().set_rates(rates::parse(rest)?);
                 Ok("{}".to_owned())
             }
             "stop" => {
@@ -172,7 +172,7 @@ impl ServedMd {
         if status.missing.contains(&role) {
             return Err(Exit::Usage.error(format!("{} has failed already", self.name(role))));
         }
-        if self.volume.engine.is_whole(role) && !self.volume.engine.can_lose(1) {
+        if self.volume.engine.core().is_whole(role) && !self.volume.engine.core().can_lose(1) {
             let said = "the array cannot do without another member: nothing was changed";
             return Err(Exit::Usage.error(said));
         }
@@ -197,7 +197,7 @@ impl ServedMd {
                 u16::try_from(self.paths.len()).ok().and_then(|role| self.watch.trouble(now, Role(role)));
         }
         report.upkeep.in_doubt = DoubtReport::of(&self.in_doubt);
-        word(self.volume.engine.policy()).clone_into(&mut report.identity.policy);
+        word(self.volume.engine.core().policy()).clone_into(&mut report.identity.policy);
         report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report
     }

@@ -151,8 +151,8 @@ impl Seats {
 impl FirstSeat {
     /// Carries messages between the control shard and all others; true when somebody has to look at one.
     fn carry(&mut self, now: Instant) -> bool {
-        self.served.volume.engine.take_messages_to_shards(&mut self.to_shards);
-        self.shard.engine.take_messages_to_control(&mut self.to_control);
+        self.served.volume.engine.core_mut().take_messages_to_shards(&mut self.to_shards);
+        self.shard.engine.core_mut().take_messages_to_control(&mut self.to_control);
         let has_news = !self.to_control.is_empty() || self.to_shards.iter().any(|(shard, _)| *shard == 0);
         for message in self.to_control.drain(..) {
             self.served.volume.hear_shard(now, 0, message);
@@ -234,7 +234,7 @@ impl Volume for OtherSeat {
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         self.heard.drain(..).for_each(|message| self.shard.hear_control(message));
         let moved = self.shard.turn(now, replies);
-        self.shard.engine.take_messages_to_control(&mut self.said);
+        self.shard.engine.core_mut().take_messages_to_control(&mut self.said);
         self.said.drain(..).for_each(|message| self.line.ask(message));
         self.line.turn(&mut self.heard);
         moved | !self.heard.is_empty()

@@ -79,7 +79,7 @@ impl Watch {
             if seen.is_missing {
                 continue;
             }
-            let seat = volume.engine.seat(role);
+            let seat = volume.engine.core().seat(role);
             seen.condition = volume.condition(now, seat).unwrap_or_default();
             note_room(seen, &name(role));
             if let Some(loss) = seen.condition.loss {
@@ -91,8 +91,8 @@ impl Watch {
         }
         lost.iter().for_each(|role| volume.give_up_member(*role));
         // Nothing is lost with a member that is not rebuilt.
-        let counted = overdue.iter().filter(|role| volume.engine.is_whole(**role)).count();
-        if counted == 0 || volume.engine.can_lose(counted) {
+        let counted = overdue.iter().filter(|role| volume.engine.core().is_whole(**role)).count();
+        if counted == 0 || volume.engine.core().can_lose(counted) {
             for role in overdue {
                 log::error!("{}: does not answer, is given up and handled as a failed member", name(role));
                 volume.give_up_member(role);

@@ -23,7 +23,9 @@
 pub mod bad_blocks;
 mod batch;
 pub mod cache;
+mod clients;
 mod completions;
+mod core;
 mod counters;
 pub mod few;
 pub mod held;
@@ -58,6 +60,7 @@ pub mod spares;
 pub mod start;
 pub mod status;
 pub mod stock;
+mod strips;
 pub mod sweep;
 pub mod sync;
 pub mod table;
@@ -66,34 +69,15 @@ pub mod window;
 
 pub use counters::Counters;
 
-use crate::request::Reply;
-use bad_blocks::BadBlocks;
-use base::frame::FramePool;
-use base::slab::Slab;
+use crate::request::{Reply, Request};
 use base::time::Instant;
 use block::device::{Command, Op, Token};
 use block::devices::MemberCommand;
 use block::md::Role;
-use block::md::reader::ROW_SECTORS;
-use cache::Cache;
-use completions::{DirectRead, PieceCommand};
-use journal::Journal;
-use logs::Logs;
-use map::{Map, Strip};
-use members::{Failed, Members};
-use pages::Pages;
-use policy::PolicyState;
-use recovery::Recovery;
-use replay::Replay;
-use requests::Requests;
-use scribe::Scribe;
-use scrub::Scrub;
+use clients::Clients;
+use core::Core;
 use shards::Place;
-use stock::Stock;
-use sweep::Sweeps;
-use sync::Sync;
-use table::Table;
-use window::Window;
+use shards::messages::{ToControl, ToShard};
 
 /// Kinds of waiters in tokens.
 mod kind {
@@ -123,57 +107,44 @@ impl Effects {
     }
 }
 
-/// What is written before the members are: partial parities or all of it, as the policy says.
-#[derive(Debug)]
-struct WriteAhead {
-    logs: Option<Logs>,
-    journal: Option<Journal>,
-    /// What either said at the start, until it is on the members.
-    replay: Replay,
-}
-
-/// Engine: all state of one array.
+/// Engine: all state of one array. What lies below asks nothing of what lies above it:
+///
+/// ```text
+///   InPlace   turns, completions, the end of rounds
+///   Clients   requests and their answers
+///   Strips    rounds, from their begin to their commands
+///   Core      what the array is, and what is known of it; what is written of that: superblocks, bitmap, logs, journal
+/// ```
 #[derive(Debug)]
 pub struct InPlace {
-    map: Map,
-    members: Members,
-    stock: Stock,
-    cache: Cache,
-    window: Window,
-    table: Table,
-    requests: Requests,
-    direct: Slab<DirectRead>,
-    commands: Slab<PieceCommand>,
-    scribe: Scribe,
-    policy: PolicyState,
-    pages: Option<Pages>,
-    ahead: WriteAhead,
-    bad_blocks: BadBlocks,
-    sync: Sync,
-    sweeps: Sweeps,
-    recovery: Recovery,
-    scrub: Scrub,
-    counters: Counters,
-    is_stopping: bool,
-    place: Place,
+    clients: Clients,
 }
 
 impl InPlace {
-    /// Size of the volume in blocks.
+    /// What the array is, and what is known of it.
     #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.map.blocks()
+    pub fn core(&self) -> &Core {
+        &self.clients.strips.core
     }
 
-    /// The pool of all frames.
-    pub fn frames(&mut self) -> &mut FramePool {
-        self.stock.pool()
+    /// The same, to change it.
+    pub fn core_mut(&mut self) -> &mut Core {
+        &mut self.clients.strips.core
     }
 
-    /// Frames that clients may take now.
-    #[must_use]
-    pub fn client_frames_available(&self) -> usize {
-        self.stock.available().saturating_sub(self.blocks_held())
+    /// Begins a request.
+    pub fn submit(&mut self, request: Request, fx: &mut Effects) {
+        self.clients.submit(request, fx);
+    }
+
+    /// Takes a message of a shard, of which this is the control shard.
+    pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
+        self.clients.hear_shard(now, shard, message, fx);
+    }
+
+    /// Takes a message of the control shard that is not about a device.
+    pub fn hear_control(&mut self, message: ToShard, fx: &mut Effects) {
+        self.clients.hear_control(message, fx);
     }
 
     /// Moves everything that can move.
@@ -181,113 +152,78 @@ impl InPlace {
         let mut moves = true;
         while moves {
             moves = false;
-            if self.is_replaying() {
-                moves |= self.advance_replay(fx);
+            if self.core().is_replaying() {
+                moves |= self.core_mut().advance_replay(fx);
                 moves |= self.advance_scribe(now, fx);
                 continue;
             }
-            while let Some(slot) = self.table.next_runnable() {
-                self.progress(now, slot, fx);
+            while let Some(slot) = self.core_mut().table.next_runnable() {
+                self.clients.progress(now, slot, fx);
                 moves = true;
             }
-            moves |= self.fill_table();
-            if self.is_shard() {
-                moves |= self.advance_logs(fx) | self.advance_shard(now) | self.advance_window(now);
+            moves |= self.clients.strips.fill_table();
+            if self.core().is_shard() {
+                moves |= self.core_mut().advance_logs(fx) | self.clients.advance_shard(now);
+                moves |= self.clients.strips.advance_window(now);
                 continue;
             }
-            moves |= self.advance_control(fx);
-            moves |= self.advance_logs(fx);
-            moves |= self.advance_journal(fx);
+            moves |= self.clients.advance_control(fx);
+            moves |= self.core_mut().advance_logs(fx);
+            moves |= self.core_mut().advance_journal(fx);
             moves |= self.advance_scribe(now, fx);
-            moves |= self.begin_sweeps(now);
-            moves |= self.advance_window(now);
+            moves |= self.clients.strips.begin_sweeps(now);
+            moves |= self.clients.strips.advance_window(now);
         }
     }
 
-    /// Takes a member, or the journal, for failed. It is recorded on the others before anything is answered that it has no part
-    /// in.
-    pub fn fail_member(&mut self, member: Role) {
-        if self.ahead.journal.as_ref().is_some_and(|journal| journal.role() == member) {
-            return self.fail_journal();
+    /// Superblocks go on, and requests and answers that waited for them; true when something moved.
+    fn advance_scribe(&mut self, now: Instant, fx: &mut Effects) -> bool {
+        let has_moved = self.core_mut().advance_scribe(now, fx);
+        for request in self.core_mut().policy.take_freed() {
+            self.clients.submit(request, fx);
         }
-        match self.members.fail(member) {
-            Failed::Nobody => return,
-            Failed::Replacement => self.forget_replacement(member),
-            Failed::Member => {
-                self.counters.failures += 1;
-                self.bad_blocks.forget(member.index());
-            }
-            Failed::Replaced => {
-                self.counters.failures += 1;
-                self.follow_replacement(member);
-                self.scribe.note_replaced();
-            }
+        if self.core_mut().scribe.take_told() {
+            self.clients.release_held(fx);
         }
-        self.scribe.note_failure();
-    }
-
-    /// Ends the service: no more resync, and the array is marked clean when all work is done.
-    pub fn stop(&mut self) {
-        self.is_stopping = true;
+        has_moved
     }
 
     /// True when nothing is under way and nothing waits.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.table.is_empty()
-            && self.direct.is_empty()
-            && self.requests.is_empty()
-            && self.scribe.is_resting()
-            && self.are_logs_resting()
-            && self.is_journal_resting()
-            && !self.is_changing()
-            && !self.shares_strips()
-            && !self.holds_requests()
+        let core = self.core();
+        core.table.is_empty()
+            && self.clients.direct.is_empty()
+            && core.requests.is_empty()
+            && core.scribe.is_resting()
+            && core.are_logs_resting()
+            && core.is_journal_resting()
+            && !core.is_changing()
+            && !core.shares_strips()
+            && !core.holds_requests()
     }
 
     /// True when a stop is through: what could be made clean is marked so.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
+        let core = self.core();
         let is_recorded =
-            !self.has_unrecorded_failure() && !self.wants_clean_mark() && !self.has_unrecorded_recovery();
-        let is_recorded = is_recorded && !self.has_unrecorded_bad_blocks();
-        self.is_stopping && self.is_quiet() && (self.members.is_broken() || is_recorded)
+            !core.has_unrecorded_failure() && !core.wants_clean_mark() && !core.has_unrecorded_recovery();
+        let is_recorded = is_recorded && !core.has_unrecorded_bad_blocks();
+        core.is_stopping && self.is_quiet() && (core.members.is_broken() || is_recorded)
     }
 
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        if let Place::Shard(shard) = &self.place {
-            let window = self.window.deadline();
-            return window.into_iter().chain(shard.deadline(&self.report())).min();
+        let strips = &self.clients.strips;
+        let window = strips.window.deadline();
+        if let Place::Shard(shard) = &self.core().place {
+            return window.into_iter().chain(shard.deadline(&strips.report())).min();
         }
-        let due = self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min();
-        [due, self.window.deadline()].into_iter().flatten().min()
-    }
-
-    /// Seat of a device, by which commands go to it and answers come.
-    #[inline]
-    #[must_use]
-    pub fn seat(&self, place: Role) -> Role {
-        self.members.seat(place)
-    }
-
-    /// First sector of a row on a member.
-    fn sector(&self, member: Role, row: u64) -> u64 {
-        self.members.data_offset(member) + row * ROW_SECTORS
-    }
-
-    /// Row on the members of a row within a strip.
-    fn row_of(&self, strip: Strip, row: u16) -> u64 {
-        strip.0 * self.map.strip_rows() + u64::from(row)
-    }
-
-    /// True while a failure is not yet on the superblocks of the others.
-    #[inline]
-    fn has_unrecorded_failure(&self) -> bool {
-        !self.members.is_broken()
-            && (self.scribe.lacks(self.members.absent(), self.members.replacements())
-                || self.is_journal_untold())
+        let core = self.core();
+        let sweep = core.background.sweeps.throttle.wakes_at();
+        [core.scribe_deadline(), sweep, window].into_iter().flatten().min()
     }
 
     /// Asserts what must hold between events. For tests and simulation.
@@ -295,30 +231,32 @@ impl InPlace {
     /// # Panics
     /// When an invariant is broken.
     pub fn check_invariants(&self) {
-        assert!(self.table.len() <= table::SLOTS_MAX);
+        let core = self.core();
+        assert!(core.table.len() <= table::SLOTS_MAX);
+        assert!(!core.requests.is_empty() || self.clients.direct.is_empty(), "reads that nobody asked for");
         let marked =
-            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(|round| round.is_marked()));
-        if matches!(self.place, Place::Alone) {
-            assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
+            core.table.iter().filter(|slot| slot.round.as_ref().is_some_and(|round| round.is_marked()));
+        if matches!(core.place, Place::Alone) {
+            assert_eq!(marked.count(), core.scribe.writers(), "rounds that write");
         }
-        self.check_shards();
-        for slot in self.table.iter().filter(|_| !self.is_shard()) {
+        core.check_shards();
+        for slot in core.table.iter().filter(|_| !core.is_shard()) {
             let Some(round) = &slot.round else { continue };
             if round.is_marked() && round.phase() == table::Phase::Writing && round.pending > 0 {
-                assert!(self.scribe.is_ready() || self.members.is_broken(), "data without a dirty mark");
+                assert!(core.scribe.is_ready() || core.members.is_broken(), "data without a dirty mark");
                 let is_durable =
-                    |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
+                    |region: &u64| core.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
                 assert!(round.regions.iter().all(is_durable), "data before their bit");
             }
         }
-        self.check_recovery();
-        self.check_logs();
-        self.check_journal();
-        self.check_returning();
-        self.bad_blocks.check_invariants();
-        self.check_cache();
-        if self.table.is_empty() {
-            assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
+        core.check_recovery();
+        core.check_logs();
+        core.check_journal();
+        core.check_returning();
+        core.bad_blocks.check_invariants();
+        self.clients.strips.check_cache();
+        if core.table.is_empty() {
+            assert_eq!(core.stock.own_out(), 0, "frames of strips that are through");
         }
     }
 }

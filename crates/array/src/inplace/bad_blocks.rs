@@ -12,9 +12,10 @@
 //! *One sector* of a log is written at once, 64 entries. Longer lists, as md can make them, only shrink, one entry at a time:
 //! nobody knows in which order sectors of a log arrive.
 
+use super::core::Core;
 use super::pages::PAGE_BYTES;
 use super::places::Places;
-use super::{Effects, InPlace, members};
+use super::{Effects, members};
 use block::md::Role;
 use block::md::bad_blocks::{BadBlocks as Entry, ENTRY_BYTES, decode, encode};
 use block::md::reader::ROW_SECTORS;
@@ -292,7 +293,7 @@ impl BadBlocks {
     }
 }
 
-impl InPlace {
+impl Core {
     /// Sectors of rows on a member.
     pub(super) fn sectors(&self, member: Role, rows: Range<u64>) -> Range<u64> {
         self.sector(member, rows.start)

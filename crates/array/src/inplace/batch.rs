@@ -8,7 +8,7 @@
 //! Partial parity is the sum of the data that a write leaves alone: the new parity without the new data, however it was computed.
 //! Of a whole stripe, and where parities do not follow from partial parity, there is none: a replay adds up all data.
 
-use super::InPlace;
+use super::core::Core;
 use super::few::Few;
 use super::logs::Log;
 use super::map::{Order, Strip};
@@ -118,7 +118,7 @@ impl Filling {
     }
 }
 
-impl InPlace {
+impl Core {
     /// Member whose log has the rows of a strip: the one with the parity.
     pub(super) fn logging_member(&self, strip: Strip) -> usize {
         self.map.order(strip).members[self.map.data_count()].index()

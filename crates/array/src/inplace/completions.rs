@@ -1,8 +1,11 @@
 //! Answers of members, and what they change.
 
+use super::clients::Clients;
+use super::core::Core;
 use super::requests::Requests;
 use super::rows::Rows;
 use super::runs::Run;
+use super::strips::Strips;
 use super::table::Slot;
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -62,121 +65,7 @@ impl PieceCommand {
     }
 }
 
-impl InPlace {
-    /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
-    pub fn on_completion(&mut self, seat: Role, completion: Completion, fx: &mut Effects) {
-        let member = self.seat(seat);
-        let (kind, waiter) = completion.token.unpack();
-        let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
-        match kind {
-            kind::DIRECT => self.on_direct(member, waiter, completion, fx),
-            kind::PIECE => self.on_piece(member, waiter, completion, fx),
-            _ => self.on_step(member, (kind, waiter), completion, fx),
-        }
-    }
-
-    /// Takes the completion of a command that belongs to no strip and no read.
-    fn on_step(&mut self, member: Role, (kind, waiter): (u8, u32), completion: Completion, fx: &mut Effects) {
-        match kind {
-            kind::SCRIBE => self.on_written(member, completion.status),
-            kind::LOG => self.on_logged(member, completion),
-            kind::LOG_FLUSH => self.on_log_flushed(member, completion.status),
-            kind::JOURNAL => self.on_journaled(completion),
-            kind::REPLAY => self.on_replayed(member, &completion),
-            kind::FLUSH => {
-                if completion.status != Status::Success {
-                    self.fail_member(member);
-                }
-                self.part_done(waiter, fx);
-            }
-            other => unreachable!("nobody waits for kind {other}"),
-        }
-    }
-
-    fn on_direct(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
-        let DirectRead { request, lba, index, run } = self.direct.remove(waiter);
-        let mut frames = completion.frames;
-        Requests::put_frames(&mut self.requests, request, index, &mut frames);
-        self.stock.pool().give_vec(frames);
-        match completion.status {
-            Status::Success => {}
-            Status::ReadError => self.read_through_strips(request, lba, (index, run)),
-            _ if self.is_shard() => self.read_through_strips(request, lba, (index, run)),
-            Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
-                self.fail_member(member);
-                self.read_through_strips(request, lba, (index, run));
-            }
-        }
-        self.part_done(request, fx);
-    }
-
-    fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
-        let command = self.commands.remove(waiter);
-        let Completion { status, mut frames, .. } = completion;
-        if status != Status::Success {
-            self.on_piece_failed(member, (command, status), frames, fx);
-            return self.table.note_answer(command.slot);
-        }
-        if command.is_write && !self.bad_blocks.is_empty() {
-            self.clear_written_piece(member, command);
-        }
-        if command.is_copy {
-            self.stock.give_vec(frames);
-        } else {
-            // What was written may stay in the cache.
-            command.take_home(&mut frames, &mut self.table.slot_mut(command.slot).round_mut().rows);
-            self.stock.pool().give_empty(frames);
-        }
-        self.table.note_answer(command.slot);
-    }
-
-    #[cold]
-    fn on_piece_failed(
-        &mut self,
-        member: Role,
-        (command, status): (PieceCommand, Status),
-        frames: Vec<Frame>,
-        fx: &mut Effects,
-    ) {
-        if self.is_shard() {
-            return self.spoil(member, (command, status), frames, fx);
-        }
-        match (command.is_write, status) {
-            (true, Status::WriteError | Status::ReadError) => {
-                self.on_piece_unwritten(member, command, frames, fx);
-            }
-            (false, Status::ReadError) => {
-                self.stock.give_vec(frames);
-                self.on_unreadable(command, fx);
-            }
-            (_, Status::OutOfRange | Status::DeviceGone) | (false, Status::WriteError) => {
-                self.fail_member(member);
-                self.stock.give_vec(frames);
-            }
-            (_, Status::Success) => unreachable!("a command that failed"),
-        }
-    }
-
-    /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read. Where the member has
-    /// failed meanwhile rows are read from others: a copy of it may have its place, which lacks them.
-    fn on_unreadable(&mut self, command: PieceCommand, fx: &mut Effects) {
-        let PieceCommand { slot, piece, first, count, .. } = command;
-        let &Slot { strip, order, .. } = self.table.slot(slot);
-        let member = self.map.order_at(order).members[piece];
-        self.table.slot_mut(slot).round_mut().planned_with = None;
-        for row in first..first + count {
-            if !self.members.counting(self.row_of(strip, row)).contains(member.index()) {
-                continue;
-            }
-            if count > 1 {
-                self.read_piece(PieceCommand { first: row, count: 1, ..command }, fx);
-            } else {
-                let rows = &mut self.table.slot_mut(slot).round_mut().rows;
-                rows.get_mut(row).expect("rows stay until the round ends").unreadable.insert(piece);
-            }
-        }
-    }
-
+impl Core {
     /// Rows of a command on their member.
     pub(super) fn rows_of_command(&self, command: PieceCommand) -> Range<u64> {
         let first = self.row_of(self.table.slot(command.slot).strip, command.first);
@@ -190,6 +79,75 @@ impl InPlace {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
         }
     }
+}
+
+impl Strips {
+    fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
+        let command = self.commands.remove(waiter);
+        let Completion { status, mut frames, .. } = completion;
+        if status != Status::Success {
+            self.on_piece_failed(member, (command, status), frames, fx);
+            return self.core.table.note_answer(command.slot);
+        }
+        if command.is_write && !self.core.bad_blocks.is_empty() {
+            self.core.clear_written_piece(member, command);
+        }
+        if command.is_copy {
+            self.core.stock.give_vec(frames);
+        } else {
+            // What was written may stay in the cache.
+            command.take_home(&mut frames, &mut self.core.table.slot_mut(command.slot).round_mut().rows);
+            self.core.stock.pool().give_empty(frames);
+        }
+        self.core.table.note_answer(command.slot);
+    }
+
+    #[cold]
+    fn on_piece_failed(
+        &mut self,
+        member: Role,
+        (command, status): (PieceCommand, Status),
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
+        if self.core.is_shard() {
+            return self.spoil(member, (command, status), frames, fx);
+        }
+        match (command.is_write, status) {
+            (true, Status::WriteError | Status::ReadError) => {
+                self.on_piece_unwritten(member, command, frames, fx);
+            }
+            (false, Status::ReadError) => {
+                self.core.stock.give_vec(frames);
+                self.on_unreadable(command, fx);
+            }
+            (_, Status::OutOfRange | Status::DeviceGone) | (false, Status::WriteError) => {
+                self.core.fail_member(member);
+                self.core.stock.give_vec(frames);
+            }
+            (_, Status::Success) => unreachable!("a command that failed"),
+        }
+    }
+
+    /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read. Where the member has
+    /// failed meanwhile rows are read from others: a copy of it may have its place, which lacks them.
+    fn on_unreadable(&mut self, command: PieceCommand, fx: &mut Effects) {
+        let PieceCommand { slot, piece, first, count, .. } = command;
+        let &Slot { strip, order, .. } = self.core.table.slot(slot);
+        let member = self.core.map.order_at(order).members[piece];
+        self.core.table.slot_mut(slot).round_mut().planned_with = None;
+        for row in first..first + count {
+            if !self.core.members.counting(self.core.row_of(strip, row)).contains(member.index()) {
+                continue;
+            }
+            if count > 1 {
+                self.read_piece(PieceCommand { first: row, count: 1, ..command }, fx);
+            } else {
+                let rows = &mut self.core.table.slot_mut(slot).round_mut().rows;
+                rows.get_mut(row).expect("rows stay until the round ends").unreadable.insert(piece);
+            }
+        }
+    }
 
     /// A write failed: of several rows each is written for itself, one that cannot be written is a bad block.
     fn on_piece_unwritten(
@@ -199,18 +157,69 @@ impl InPlace {
         frames: Vec<Frame>,
         fx: &mut Effects,
     ) {
-        if command.count > 1 && !frames.is_empty() && self.members.is_live(member) {
+        if command.count > 1 && !frames.is_empty() && self.core.members.is_live(member) {
             for (row, frame) in (command.first..).zip(frames) {
                 self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);
             }
             return;
         }
-        frames.into_iter().for_each(|frame| self.stock.give(frame));
+        frames.into_iter().for_each(|frame| self.core.stock.give(frame));
         if member.is_replacement() {
             // Its member has what was to be written, or has just failed itself.
-            return self.fail_member(member);
+            return self.core.fail_member(member);
         }
-        self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
-        self.on_unwritable(member, self.rows_of_command(command));
+        self.core.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
+        self.core.on_unwritable(member, self.core.rows_of_command(command));
+    }
+}
+
+impl Clients {
+    fn on_direct(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
+        let DirectRead { request, lba, index, run } = self.direct.remove(waiter);
+        let mut frames = completion.frames;
+        Requests::put_frames(&mut self.strips.core.requests, request, index, &mut frames);
+        self.strips.core.stock.pool().give_vec(frames);
+        match completion.status {
+            Status::Success => {}
+            Status::ReadError => self.read_through_strips(request, lba, (index, run)),
+            _ if self.strips.core.is_shard() => self.read_through_strips(request, lba, (index, run)),
+            Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
+                self.strips.core.fail_member(member);
+                self.read_through_strips(request, lba, (index, run));
+            }
+        }
+        self.part_done(request, fx);
+    }
+}
+
+impl InPlace {
+    /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
+    pub fn on_completion(&mut self, seat: Role, completion: Completion, fx: &mut Effects) {
+        let member = self.clients.strips.core.seat(seat);
+        let (kind, waiter) = completion.token.unpack();
+        let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
+        match kind {
+            kind::DIRECT => self.clients.on_direct(member, waiter, completion, fx),
+            kind::PIECE => self.clients.strips.on_piece(member, waiter, completion, fx),
+            _ => self.on_step(member, (kind, waiter), completion, fx),
+        }
+    }
+
+    /// Takes the completion of a command that belongs to no strip and no read.
+    fn on_step(&mut self, member: Role, (kind, waiter): (u8, u32), completion: Completion, fx: &mut Effects) {
+        match kind {
+            kind::SCRIBE => self.clients.strips.core.on_written(member, completion.status),
+            kind::LOG => self.clients.strips.core.on_logged(member, completion),
+            kind::LOG_FLUSH => self.clients.strips.core.on_log_flushed(member, completion.status),
+            kind::JOURNAL => self.clients.strips.core.on_journaled(completion),
+            kind::REPLAY => self.clients.strips.core.on_replayed(member, &completion),
+            kind::FLUSH => {
+                if completion.status != Status::Success {
+                    self.clients.strips.core.fail_member(member);
+                }
+                self.clients.part_done(waiter, fx);
+            }
+            other => unreachable!("nobody waits for kind {other}"),
+        }
     }
 }

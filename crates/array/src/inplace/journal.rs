@@ -23,12 +23,13 @@
 //! *A journal that fails* leaves the array read-only: rounds that are not logged fail, those that are go on. When they are through, and
 //! flushed, the superblocks of the members say that it failed.
 
+use super::core::Core;
 use super::plan::Method;
 use super::replay::{Replay, Target};
 use super::row::Row;
 use super::row_set::RowSet;
 use super::table::{Kind, Logged, Phase, Round, Slot};
-use super::{Effects, InPlace, kind};
+use super::{Effects, kind};
 use base::erasure::{ErasureCode, PIECES_MAX};
 use base::frame::Frame;
 use base::pieces::PieceSet;
@@ -338,7 +339,7 @@ pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered, may_be_ca
     Replay::new(journal.map(Journal::role), stages, may_be_cached)
 }
 
-impl InPlace {
+impl Core {
     /// True when nothing can be written: too many members are missing, or the journal failed.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

@@ -21,9 +21,10 @@
 
 use super::batch::Filling;
 pub use super::batch::STANDING_MAX;
+use super::core::Core;
 use super::scribe::Mark;
 use super::table::{Logged, Phase};
-use super::{Effects, InPlace, kind, members};
+use super::{Effects, kind, members};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use block::device::{Completion, Op, Status};
@@ -301,7 +302,7 @@ impl Logs {
     }
 }
 
-impl InPlace {
+impl Core {
     /// True while a resync is not through, or there are more rows in doubt than headers name.
     pub(super) fn log_says_doubt(&self) -> bool {
         self.sync.has_work() || self.sync.rows_stuck() > super::batch::STANDING_MAX

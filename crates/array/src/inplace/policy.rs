@@ -19,11 +19,12 @@
 //! *A member that fails* before the turn begins ends the change; later it goes on, and the failure is recorded behind it.
 
 use super::bad_blocks::BadBlocks;
+use super::core::Core;
 use super::logs::{Logs, SECTORS_MIN};
 use super::pages::{PAGE_BYTES, Pages};
 use super::scrub::ScrubState;
 use super::start::map_of;
-use super::{Effects, InPlace, kind, members};
+use super::{Effects, kind, members};
 use crate::request::Request;
 use base::pieces::PieceSet;
 use block::device::Op;
@@ -83,13 +84,20 @@ struct Change {
 pub struct PolicyState {
     policy: Policy,
     change: Option<Change>,
+    /// Requests that were held for a change which is over.
+    freed: Vec<Request>,
 }
 
 impl PolicyState {
     /// An array with this policy.
     #[must_use]
     pub fn new(policy: Policy) -> PolicyState {
-        PolicyState { policy, change: None }
+        PolicyState { policy, change: None, freed: Vec::new() }
+    }
+
+    /// Requests that were held for a change, once that is over.
+    pub(super) fn take_freed(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.freed)
     }
 }
 
@@ -149,7 +157,7 @@ impl fmt::Display for ChangeRefused {
 
 impl std::error::Error for ChangeRefused {}
 
-impl InPlace {
+impl Core {
     /// Consistency policy of the array.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -209,12 +217,12 @@ impl InPlace {
     }
 
     /// Gives a change up, whose superblocks nobody has seen: requests go on.
-    pub(super) fn give_change_up(&mut self, fx: &mut Effects) {
+    pub(super) fn give_change_up(&mut self) {
         let Some(change) = self.policy.change.take() else { return };
         if self.policy.policy != Policy::Ppl {
             self.ahead.logs = None;
         }
-        change.held.into_iter().for_each(|request| self.submit(request, fx));
+        self.policy.freed = change.held;
     }
 
     /// Begins the steps of a change when all is at rest, with a record of all members; true when it did.
@@ -223,7 +231,7 @@ impl InPlace {
         // What was under way may have met sectors that cannot be read or written.
         let is_listed = change.turn.policy == Policy::Ppl && !self.bad_blocks.is_empty();
         if self.members.is_degraded() || self.is_stopping || is_listed || !self.sync.is_whole() {
-            self.give_change_up(fx);
+            self.give_change_up();
             return true;
         }
         let is_clean = self.scribe.mark() == super::scribe::Mark::Clean;
@@ -265,14 +273,14 @@ impl InPlace {
         let is_early = matches!(self.change_mut().stage, Stage::Erase | Stage::Flush | Stage::Areas);
         if is_early && self.members.is_degraded() {
             self.scribe.end_change();
-            return self.give_change_up(fx);
+            return self.give_change_up();
         }
         if self.change_mut().stage == Stage::Flush {
             self.end_flush();
         }
         if !self.advance_change() {
             self.scribe.end_change();
-            return self.adopt_policy(fx);
+            return self.adopt_policy();
         }
         let first: PieceSet = [self.change_mut().first].into_iter().collect();
         let all = self.members.live();
@@ -358,7 +366,7 @@ impl InPlace {
     }
 
     /// The superblocks have the policy: the engine has it too, and requests go on.
-    fn adopt_policy(&mut self, fx: &mut Effects) {
+    fn adopt_policy(&mut self) {
         let Some(Change { turn, pages, held, .. }) = self.policy.change.take() else { return };
         assert!(self.is_at_rest(), "strips in work while the policy changes");
         let had_logs = self.policy.policy == Policy::Ppl;
@@ -372,7 +380,7 @@ impl InPlace {
         let superblock = live.iter().find_map(|role| self.scribe.roster.superblock(role));
         if let Some(shape) = superblock.map(|superblock| superblock.shape) {
             let map = map_of(&shape, has_logs).expect("a shape that is served");
-            self.scrub.rescale(self.map.strip_rows(), map.strip_rows());
+            self.background.scrub.rescale(self.map.strip_rows(), map.strip_rows());
             self.map = map;
         }
         if has_logs != had_logs {
@@ -383,12 +391,12 @@ impl InPlace {
                 self.bad_blocks.set_member(role, Vec::new(), superblock);
             }
         }
-        held.into_iter().for_each(|request| self.submit(request, fx));
+        self.policy.freed = held;
     }
 
     /// True when nothing is under way but what the scribe does.
     fn is_at_rest(&self) -> bool {
-        let is_nothing_asked = self.table.is_empty() && self.direct.is_empty() && self.requests.is_empty();
+        let is_nothing_asked = self.table.is_empty() && self.requests.is_empty();
         is_nothing_asked && self.are_logs_resting() && !self.shares_strips()
     }
 }

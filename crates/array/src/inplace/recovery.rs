@@ -16,7 +16,7 @@
 //! the newcomer. Where its log has no room the row is stuck: the member stays a newcomer, until a write makes the row whole and its
 //! strip is tried again.
 
-use super::InPlace;
+use super::core::Core;
 use super::map::Strip;
 use super::members;
 use super::newcomer::{Newcomer, Stage};
@@ -129,7 +129,7 @@ pub struct Rebuilding {
     pub rows_stuck: usize,
 }
 
-impl InPlace {
+impl Core {
     /// Role that a new member gets: the one that was asked for, or the first that is missing.
     ///
     /// # Errors
@@ -199,10 +199,10 @@ impl InPlace {
     #[must_use]
     pub fn is_rebuilding(&self) -> bool {
         let has_newcomer = !self.members.newcomers_from(Stage::Active).is_empty();
-        let has_work = self.recovery.cursor < self.map.rows()
-            || self.recovery.is_restarting
-            || !self.recovery.retry.is_empty()
-            || !self.recovery.in_flight.is_empty();
+        let has_work = self.background.recovery.cursor < self.map.rows()
+            || self.background.recovery.is_restarting
+            || !self.background.recovery.retry.is_empty()
+            || !self.background.recovery.in_flight.is_empty();
         has_newcomer && has_work && !self.is_stopping && !self.members.is_broken()
     }
 
@@ -211,23 +211,28 @@ impl InPlace {
         if !self.is_rebuilding() {
             return None;
         }
-        if self.recovery.is_restarting {
-            if !self.recovery.in_flight.is_empty() {
+        if self.background.recovery.is_restarting {
+            if !self.background.recovery.in_flight.is_empty() {
                 return None;
             }
-            self.recovery.cursor = self.active().map(Newcomer::done).min().unwrap_or(0);
-            self.recovery.is_restarting = false;
+            self.background.recovery.cursor = self.active().map(Newcomer::done).min().unwrap_or(0);
+            self.background.recovery.is_restarting = false;
         }
-        if let Some(strip) =
-            self.recovery.retry.first().filter(|strip| !self.recovery.in_flight.contains(strip))
+        if let Some(strip) = self
+            .background
+            .recovery
+            .retry
+            .first()
+            .filter(|strip| !self.background.recovery.in_flight.contains(strip))
         {
             return Some(*strip);
         }
         self.pass_over_what_counts();
-        let next = (self.recovery.cursor < self.map.rows()).then(|| self.map.strip_of(self.recovery.cursor));
-        let lowest = self.recovery.in_flight.first();
+        let next = (self.background.recovery.cursor < self.map.rows())
+            .then(|| self.map.strip_of(self.background.recovery.cursor));
+        let lowest = self.background.recovery.in_flight.first();
         let is_near = |strip: &Strip| lowest.is_none_or(|lowest| strip.0 < lowest.0 + AHEAD_STRIPS_MAX);
-        next.filter(|strip| is_near(strip) && !self.recovery.in_flight.contains(strip))
+        next.filter(|strip| is_near(strip) && !self.background.recovery.in_flight.contains(strip))
     }
 
     /// Newcomers that are being rebuilt.
@@ -238,36 +243,37 @@ impl InPlace {
 
     /// Rows that no newcomer lacks are not looked at.
     fn pass_over_what_counts(&mut self) {
-        let cursor = self.recovery.cursor;
+        let cursor = self.background.recovery.cursor;
         let next = self.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
-        self.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
-        if self.recovery.cursor > cursor {
+        self.background.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
+        if self.background.recovery.cursor > cursor {
             self.note_done();
         }
     }
 
     /// All strips before the lowest in work are through.
     fn note_done(&mut self) {
-        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
-        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
+        let lowest = self.background.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
+        let done = lowest
+            .map_or(self.background.recovery.cursor, |lowest| lowest.min(self.background.recovery.cursor));
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
         active.for_each(|(_, newcomer)| newcomer.note_done(done));
     }
 
     /// A strip is begun.
     pub(super) fn begin_rebuild(&mut self, strip: Strip) {
-        if !self.recovery.retry.remove(&strip) {
-            self.recovery.cursor = self.map.rows_of(strip).end;
+        if !self.background.recovery.retry.remove(&strip) {
+            self.background.recovery.cursor = self.map.rows_of(strip).end;
         }
-        let is_new = self.recovery.in_flight.insert(strip);
+        let is_new = self.background.recovery.in_flight.insert(strip);
         assert!(is_new, "{strip:?} is rebuilt already");
     }
 
     /// A strip is through; rows among `lost` could not be rebuilt.
     pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &Rows, lost: RowSet) {
-        let was_there = self.recovery.in_flight.remove(&strip);
+        let was_there = self.background.recovery.in_flight.remove(&strip);
         assert!(was_there, "{strip:?} was not begun");
-        if self.recovery.is_restarting || self.members.is_broken() {
+        if self.background.recovery.is_restarting || self.members.is_broken() {
             return;
         }
         let start = self.map.rows_of(strip).start;
@@ -318,7 +324,7 @@ impl InPlace {
             .newcomers()
             .any(|(_, newcomer)| newcomer.stuck().range(rows.clone()).next().is_some());
         if is_stuck {
-            self.recovery.retry.insert(strip);
+            self.background.recovery.retry.insert(strip);
         }
     }
 
@@ -339,7 +345,7 @@ impl InPlace {
         let is_through = active().any(|(_, newcomer)| newcomer.prefix() == self.map.rows());
         match (is_through || (is_ahead && self.is_stopping), is_ahead) {
             (true, _) => Some(Instant(0)),
-            (false, true) => Some(self.recovery.record_at),
+            (false, true) => Some(self.background.recovery.record_at),
             (false, false) => None,
         }
     }

@@ -26,12 +26,14 @@
 //! they are told of the failure by two updates: one as new as what may lie on the replacement, and one that is newer.
 
 use super::completions::PieceCommand;
+use super::core::Core;
 use super::members::{self, Outcome};
 use super::newcomer::{Newcomer, Stage};
 use super::places::Places;
 use super::runs::{Run, for_each_run};
+use super::strips::Strips;
 use super::table::{Kind, Slot};
-use super::{Effects, InPlace, kind};
+use super::{Effects, kind};
 use base::pieces::PieceSet;
 use block::device::Op;
 use block::md::Role;
@@ -112,7 +114,7 @@ pub struct Replacing {
     pub rows_stuck: usize,
 }
 
-impl InPlace {
+impl Core {
     /// Whether a member can be replaced.
     ///
     /// # Errors
@@ -258,25 +260,27 @@ impl InPlace {
         };
         round.rows.iter().map(of).filter(|(_, pieces)| !pieces.is_empty()).collect()
     }
+}
 
+impl Strips {
     /// Writes to replacements what their members get too, and what a recovery copies; false when there is nothing.
     #[inline]
     pub(super) fn issue_copies(&mut self, number: u32, durable: bool, fx: &mut Effects) -> bool {
-        let has_copies = !self.members.replaced().is_empty();
+        let has_copies = !self.core.members.replaced().is_empty();
         has_copies && self.write_copies(number, durable, fx)
     }
 
     fn write_copies(&mut self, number: u32, durable: bool, fx: &mut Effects) -> bool {
-        let places = self.copies(number);
+        let places = self.core.copies(number);
         for_each_run(&places, |run| self.write_copy(number, run, durable, fx));
         !places.is_empty()
     }
 
     fn write_copy(&mut self, number: u32, run: Run, durable: bool, fx: &mut Effects) {
-        let mut frames = self.stock.take_vec(run.count.into());
-        let slot = self.table.slot_mut(number);
+        let mut frames = self.core.stock.take_vec(run.count.into());
+        let slot = self.core.table.slot_mut(number);
         let strip = slot.strip;
-        let place = self.map.order(strip).members[run.piece].replacement();
+        let place = self.core.map.order(strip).members[run.piece].replacement();
         let round = slot.round_mut();
         round.pending += 1;
         for (row, frame) in (run.first..).zip(&mut frames) {
@@ -284,16 +288,16 @@ impl InPlace {
             row.sent.insert(run.piece);
             frame.data = *row.content(run.piece).expect("content to copy");
         }
-        self.counters.copied += u64::from(run.count);
-        let sector = self.sector(place, self.row_of(strip, run.first));
+        self.core.counters.copied += u64::from(run.count);
+        let sector = self.core.sector(place, self.core.row_of(strip, run.first));
         let waiter =
             self.commands.insert(PieceCommand { is_copy: true, ..PieceCommand::of(number, run, true) });
-        fx.command(self.seat(place), kind::PIECE, waiter, Op::Write { sector, frames, durable });
+        fx.command(self.core.seat(place), kind::PIECE, waiter, Op::Write { sector, frames, durable });
     }
 
     /// Makes a strip zeros on replacements.
     pub(super) fn copy_zeroes(&mut self, number: u32, fx: &mut Effects) {
-        let round = self.table.slot(number).round.as_ref().expect("a round writes");
-        self.zero_pieces(number, self.members.replaced().and(round.copied), true, fx);
+        let round = self.core.table.slot(number).round.as_ref().expect("a round writes");
+        self.zero_pieces(number, self.core.members.replaced().and(round.copied), true, fx);
     }
 }

@@ -7,7 +7,8 @@
 //! the next start could not make rows whole that were written from it in part. Members are flushed even where nothing differs: they
 //! have such caches too, and the log that has what lies there is about to be given up.
 
-use super::{Effects, InPlace, kind};
+use super::core::Core;
+use super::{Effects, kind};
 use base::frame::Frame;
 use base::xor::Block;
 use block::device::{Completion, Op, Status};
@@ -78,7 +79,7 @@ impl Replay {
     }
 }
 
-impl InPlace {
+impl Core {
     /// True while a log from before the start is being applied: strips have to wait.
     #[must_use]
     pub fn is_replaying(&self) -> bool {

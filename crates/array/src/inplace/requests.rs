@@ -6,10 +6,11 @@
 
 mod answers;
 
+use super::clients::Clients;
 use super::completions::DirectRead;
 use super::map::Strip;
 use super::table::{Cell, Job, Wanted, Work};
-use super::{Effects, InPlace, kind};
+use super::{Effects, kind};
 use crate::pacer::ClientLoad;
 use crate::request::{Request, RequestId, RequestOp};
 use base::frame::Frame;
@@ -160,13 +161,13 @@ impl Requests {
     }
 }
 
-impl InPlace {
+impl Clients {
     /// Accepts a request. It is answered by a later turn.
     pub fn submit(&mut self, request: Request, fx: &mut Effects) {
-        if self.is_changing() {
-            return self.hold(request);
+        if self.strips.core.is_changing() {
+            return self.strips.core.hold(request);
         }
-        let Some(request) = self.unless_held(request) else { return };
+        let Some(request) = self.strips.core.unless_held(request) else { return };
         let Request { id, op } = request;
         let end = match &op {
             RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),
@@ -176,7 +177,7 @@ impl InPlace {
             RequestOp::Trim { lba, blocks, .. } => lba.0 + blocks,
             RequestOp::Flush => 0,
         };
-        assert!(end <= self.blocks(), "a request beyond the volume: front ends check that");
+        assert!(end <= self.strips.core.blocks(), "a request beyond the volume: front ends check that");
         let (asked, then_flush) = match &op {
             RequestOp::Read { .. } => (Asked::Read, false),
             RequestOp::Write { .. } => (Asked::Write, false),
@@ -185,7 +186,7 @@ impl InPlace {
             }
             RequestOp::Flush => (Asked::Flush, true),
         };
-        let request = self.requests.open(id, asked, then_flush);
+        let request = self.strips.core.requests.open(id, asked, then_flush);
         match op {
             RequestOp::Write { lba, frames, force_unit_access } => {
                 return self.write(request, lba, frames, force_unit_access, fx);
@@ -198,16 +199,20 @@ impl InPlace {
 
     fn read(&mut self, request: u32, lba: Lba, blocks: u32, fx: &mut Effects) {
         let blocks = u64::from(blocks);
-        self.counters.read += blocks;
+        self.strips.core.counters.read += blocks;
         let count = usize::try_from(blocks).expect("a request fits memory");
-        let mut frames = self.requests.memory.frames.pop().unwrap_or_default();
-        frames.extend((0..count).map(|_| Some(self.stock.pool().take())));
-        self.requests.open.get_mut(request).frames = frames;
+        let mut frames = self.strips.core.requests.memory.frames.pop().unwrap_or_default();
+        frames.extend((0..count).map(|_| Some(self.strips.core.stock.pool().take())));
+        self.strips.core.requests.open.get_mut(request).frames = frames;
         let mut done = 0;
         while done < blocks {
             let first = lba.plus(done);
             // A shard may have one strip and not the next.
-            let rows = if self.is_shard() { self.map.strip_rows() } else { self.map.chunk_rows() };
+            let rows = if self.strips.core.is_shard() {
+                self.strips.core.map.strip_rows()
+            } else {
+                self.strips.core.map.chunk_rows()
+            };
             let rest = rows - first.0 % rows;
             let run = rest.min(blocks - done).min(RUN_BLOCKS_MAX);
             let index = usize::try_from(done).expect("a request fits memory");
@@ -218,56 +223,60 @@ impl InPlace {
 
     /// Reads blocks of one chunk.
     pub(super) fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
-        if self.is_shard() && self.is_away(self.map.place(lba).strip) {
-            return self.hand_read(request, lba, (index, run));
+        if self.strips.core.is_shard() && self.strips.core.is_away(self.strips.core.map.place(lba).strip) {
+            return self.strips.core.hand_read(request, lba, (index, run));
         }
-        if self.lacks_replay() {
-            return self.requests.fail(request);
+        if self.strips.core.lacks_replay() {
+            return self.strips.core.requests.fail(request);
         }
-        let (member, row) = self.map.locate(lba);
+        let (member, row) = self.strips.core.map.locate(lba);
         // What a replay has not settled may be read otherwise after another crash, without the member.
-        let is_straight =
-            self.members.is_readable(member, row..row + run) && !self.is_bad(member, row..row + run);
-        if !is_straight || self.is_replaying() {
+        let is_straight = self.strips.core.members.is_readable(member, row..row + run)
+            && !self.strips.core.is_bad(member, row..row + run);
+        if !is_straight || self.strips.core.is_replaying() {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");
-        let frames = self.requests.lend_frames(request, (index, count), self.stock.empty_vec());
-        self.counters.read_direct += run;
-        self.requests.add_part(request);
+        let frames = self.strips.core.requests.lend_frames(
+            request,
+            (index, count),
+            self.strips.core.stock.empty_vec(),
+        );
+        self.strips.core.counters.read_direct += run;
+        self.strips.core.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
-        let sector = self.sector(member, row);
-        fx.command(self.seat(member), kind::DIRECT, number, Op::Read { sector, frames });
+        let sector = self.strips.core.sector(member, row);
+        fx.command(self.strips.core.seat(member), kind::DIRECT, number, Op::Read { sector, frames });
     }
 
     /// Reads blocks that their member cannot return.
     pub(super) fn read_through_strips(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
-        let mut strips = std::mem::take(&mut self.requests.memory.wanted);
-        let spare = &mut self.table.pools.wanted;
+        let mut strips = std::mem::take(&mut self.strips.core.requests.memory.wanted);
+        let spare = &mut self.strips.core.table.pools.wanted;
         for (offset, block) in (lba.0..lba.0 + run).enumerate() {
-            let place = self.map.place(Lba(block));
-            let piece = self.map.order(place.strip).piece(place.chunk);
+            let place = self.strips.core.map.place(Lba(block));
+            let piece = self.strips.core.map.order(place.strip).piece(place.chunk);
             let wanted = Wanted { row: place.row, piece, index: index + offset };
             part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default()).push(wanted);
         }
         for (strip, wanted) in strips.drain(..) {
-            self.requests.add_part(request);
-            self.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });
+            self.strips.core.requests.add_part(request);
+            self.strips.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });
         }
-        self.requests.memory.wanted = strips;
+        self.strips.core.requests.memory.wanted = strips;
     }
 
     fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool, fx: &mut Effects) {
         let blocks = u64::try_from(frames.len()).expect("a request fits memory");
-        self.counters.written += blocks;
-        self.window.note_write(lba.0, blocks, self.requests.open.len());
-        let is_refused = self.is_read_only();
+        self.strips.core.counters.written += blocks;
+        self.strips.window.note_write(lba.0, blocks, self.strips.core.requests.open.len());
+        let is_refused = self.strips.core.is_read_only();
         if is_refused {
-            self.stock.pool().give_many(&mut frames);
+            self.strips.core.stock.pool().give_many(&mut frames);
         } else {
             self.write_cells(request, (lba, blocks), frames.drain(..).map(Some), durable);
         }
-        let open = self.requests.open.get_mut(request);
+        let open = self.strips.core.requests.open.get_mut(request);
         (open.emptied, open.has_failed) = (frames, is_refused);
         if is_refused {
             return self.part_done(request, fx);
@@ -284,13 +293,13 @@ impl InPlace {
         mut frames: impl Iterator<Item = Option<Frame>>,
         durable: bool,
     ) {
-        let mut strips = std::mem::take(&mut self.requests.memory.cells);
-        let spare = &mut self.table.pools.cells;
+        let mut strips = std::mem::take(&mut self.strips.core.requests.memory.cells);
+        let spare = &mut self.strips.core.table.pools.cells;
         let mut done = 0;
         while done < count {
-            let place = self.map.place(lba.plus(done));
-            let run = (self.map.strip_rows() - u64::from(place.row)).min(count - done);
-            let piece = self.map.order(place.strip).piece(place.chunk);
+            let place = self.strips.core.map.place(lba.plus(done));
+            let run = (self.strips.core.map.strip_rows() - u64::from(place.row)).min(count - done);
+            let piece = self.strips.core.map.order(place.strip).piece(place.chunk);
             let cells = part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default());
             let rows = place.row..place.row + u16::try_from(run).expect("at most 128 rows of a strip");
             cells.extend(rows.zip(frames.by_ref()).map(|(row, frame)| Cell { row, piece, frame }));
@@ -298,17 +307,17 @@ impl InPlace {
         }
         strips.sort_unstable_by_key(|(strip, _)| *strip);
         for (strip, cells) in strips.drain(..) {
-            self.requests.add_part(request);
-            self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+            self.strips.core.requests.add_part(request);
+            self.strips.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
         }
-        self.requests.memory.cells = strips;
+        self.strips.core.requests.memory.cells = strips;
     }
 
     /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
     fn next_of_trim(&mut self, request: u32, stripe_blocks: u64) -> Option<(Range<u64>, bool)> {
         // What goes to a journal is written as zeros: it has no words for more.
-        let may_be_whole = self.ahead.journal.is_none();
-        let open = self.requests.open.get_mut(request);
+        let may_be_whole = self.strips.core.ahead.journal.is_none();
+        let open = self.strips.core.requests.open.get_mut(request);
         let Asked::Trim(rest) = &mut open.asked else { return None };
         if rest.is_empty() || open.has_failed {
             return None;
@@ -322,18 +331,19 @@ impl InPlace {
 
     /// Issues the next piece of a trim; false when there is none.
     fn trim_more(&mut self, request: u32) -> bool {
-        let stripe_blocks = self.map.chunk_rows() * u64::from(self.map.geometry().data_chunks());
+        let stripe_blocks =
+            self.strips.core.map.chunk_rows() * u64::from(self.strips.core.map.geometry().data_chunks());
         let Some((blocks, is_whole)) = self.next_of_trim(request, stripe_blocks) else { return false };
-        if self.is_read_only() {
-            self.requests.fail(request);
+        if self.strips.core.is_read_only() {
+            self.strips.core.requests.fail(request);
             return false;
         }
         if is_whole {
-            let strips = self.map.chunk_rows() / self.map.strip_rows();
+            let strips = self.strips.core.map.chunk_rows() / self.strips.core.map.strip_rows();
             let first = blocks.start / stripe_blocks * strips;
             for strip in (first..first + strips).map(Strip) {
-                self.requests.add_part(request);
-                self.offer(strip, Job { request: Some(request), work: Work::Zero });
+                self.strips.core.requests.add_part(request);
+                self.strips.offer(strip, Job { request: Some(request), work: Work::Zero });
             }
         } else {
             let count = blocks.end - blocks.start;

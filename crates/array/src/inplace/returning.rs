@@ -13,7 +13,7 @@
 //!
 //! *Superblocks* say "recovery offset" and "recovery by bitmap" (features 2 and 128): md goes on by the bits as well.
 
-use super::InPlace;
+use super::core::Core;
 use super::missed::Missed;
 use super::newcomer::Newcomer;
 use super::pages::Pages;
@@ -68,7 +68,7 @@ impl fmt::Display for ReturnRefused {
 
 impl std::error::Error for ReturnRefused {}
 
-impl InPlace {
+impl Core {
     /// Whether a member with this role and these events can come back.
     ///
     /// # Errors

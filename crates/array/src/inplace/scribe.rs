@@ -23,11 +23,12 @@
 
 mod records;
 
+use super::core::Core;
 use super::journal::Journal;
 use super::newcomer::Stage;
 use super::pages::PAGE_BYTES;
 use super::places::Places;
-use super::{Effects, InPlace, kind, members};
+use super::{Effects, kind, members};
 use base::bytes::put;
 use base::frame::Frame;
 use base::pieces::PieceSet;
@@ -144,6 +145,8 @@ pub struct Scribe {
     next_tick: Instant,
     /// Regions whose bits are about to be cleared.
     clearing: Vec<u64>,
+    /// Failures and bad blocks were recorded, or nothing is any more: answers that wait for that may go.
+    has_told: bool,
 }
 
 impl Scribe {
@@ -178,7 +181,13 @@ impl Scribe {
             idle_since: Instant(0),
             next_tick: Instant(0),
             clearing: Vec::new(),
+            has_told: false,
         }
+    }
+
+    /// True when answers that wait for a record may go, since this was asked last.
+    pub(super) fn take_told(&mut self) -> bool {
+        std::mem::take(&mut self.has_told)
     }
 
     /// Events that were written last.
@@ -281,7 +290,7 @@ impl Scribe {
     }
 }
 
-impl InPlace {
+impl Core {
     /// True when the array is dirty and nothing speaks for it any more.
     pub(super) fn wants_clean_mark(&self) -> bool {
         if self.is_replaying() {
@@ -327,9 +336,9 @@ impl InPlace {
             let moves = !self.scribe.is_resting() || !self.table.logging().is_empty();
             self.scribe.step = Step::Rest;
             let moves = moves || self.is_changing();
-            self.give_change_up(fx);
+            self.give_change_up();
             self.wake_rounds();
-            self.release_held(fx);
+            self.scribe.has_told = true;
             return moves;
         }
         if self.scribe.step == Step::Rest {
@@ -367,7 +376,7 @@ impl InPlace {
                 self.scribe.record.whole = self.completed();
             }
             Step::Superblocks => {
-                self.end_record(now, fx);
+                self.end_record(now);
                 if !self.bad_blocks.is_resting() {
                     self.scribe.step = Step::ZeroLogs;
                     self.zero_bad_block_logs(fx);
@@ -486,7 +495,7 @@ impl InPlace {
                 assert!(step == Step::ZeroLogs, "{step:?} is none of lists");
                 self.scribe.step = Step::Rest;
                 self.end_bad_block_logs();
-                self.release_held(fx);
+                self.scribe.has_told = true;
             }
         }
     }

@@ -5,7 +5,7 @@
 //! compared, and without all members there is nothing to compare: a member that fails ends the scrub. Where RAID-6 can tell which
 //! member is wrong ([`super::locate`]) that is counted; a repair writes parities all the same.
 
-use super::InPlace;
+use super::core::Core;
 use super::map::Strip;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
@@ -145,7 +145,7 @@ impl Scrub {
     }
 }
 
-impl InPlace {
+impl Core {
     /// Begins a scrub; `repairs` says whether parities that are wrong are written anew.
     ///
     /// # Errors
@@ -162,40 +162,41 @@ impl InPlace {
             Err(ScrubRefused::ReadOnly)
         } else if self.sync.has_work() {
             Err(ScrubRefused::Resyncing)
-        } else if self.scrub.is_active() {
+        } else if self.background.scrub.is_active() {
             Err(ScrubRefused::Running)
         } else {
-            self.scrub = Scrub { repairs, state: Some(ScrubState::Running), ..Scrub::default() };
+            self.background.scrub = Scrub { repairs, state: Some(ScrubState::Running), ..Scrub::default() };
             Ok(())
         }
     }
 
     /// Stops a scrub; strips in work are still done. False when none goes on.
     pub fn stop_scrub(&mut self) -> bool {
-        let was_running = self.scrub.is_running();
+        let was_running = self.background.scrub.is_running();
         if was_running {
-            self.scrub.state = Some(ScrubState::Stopped);
+            self.background.scrub.state = Some(ScrubState::Stopped);
         }
         was_running
     }
 
     /// Ends a scrub that is through, or cannot go on.
     pub(super) fn watch_scrub(&mut self) {
-        if !self.scrub.is_running() {
+        if !self.background.scrub.is_running() {
             return;
         }
         if self.is_stopping {
-            self.scrub.state = Some(ScrubState::Stopped);
+            self.background.scrub.state = Some(ScrubState::Stopped);
         } else if self.members.is_degraded() {
-            self.scrub.state = Some(ScrubState::Interrupted);
-        } else if self.scrub.begun == self.map.strips() && self.scrub.in_flight == 0 {
-            self.scrub.state = Some(ScrubState::Done);
+            self.background.scrub.state = Some(ScrubState::Interrupted);
+        } else if self.background.scrub.begun == self.map.strips() && self.background.scrub.in_flight == 0 {
+            self.background.scrub.state = Some(ScrubState::Done);
         }
     }
 
     /// Last scrub since the start; `None` without one.
     pub(super) fn scrub_status(&self) -> Option<ScrubStatus> {
-        let Scrub { repairs, state, begun, in_flight, mismatches, rows_not_compared, located } = self.scrub;
+        let Scrub { repairs, state, begun, in_flight, mismatches, rows_not_compared, located } =
+            self.background.scrub;
         let sectors = self.map.strip_rows() * ROW_SECTORS;
         Some(ScrubStatus {
             repairs,

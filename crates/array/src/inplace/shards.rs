@@ -23,6 +23,7 @@ pub mod shard;
 pub mod spread;
 
 use super::InPlace;
+use super::core::Core;
 use super::places::Places;
 use super::scribe::Scribe;
 use super::start::{Tuning, plain};
@@ -42,20 +43,7 @@ pub(super) enum Place {
     Shard(Box<Shard>),
 }
 
-impl InPlace {
-    /// Makes this engine the control shard of so many others, which have devices open at these seats. They have no strips before messages say
-    /// so.
-    ///
-    /// # Panics
-    /// When it has others, or there are to be none.
-    pub fn divide(&mut self, count: usize, seated: Places, tuning: &Tuning) -> Vec<InPlace> {
-        assert!(matches!(self.place, Place::Alone) && count > 0, "{count} shards");
-        // Everything that clients of all shards have in work may be handed over at a time.
-        self.stock.admit_others(count * tuning.client_frames);
-        self.place = Place::Control(Box::new(Control::new(count, seated, self.ahead.logs.is_some())));
-        (0..count).map(|_| self.shard(tuning)).collect()
-    }
-
+impl Core {
     /// Spread of the volume over so many shards.
     #[must_use]
     pub fn spread(&self, shards: usize) -> Spread {
@@ -76,11 +64,29 @@ impl InPlace {
     pub(super) fn is_shard(&self) -> bool {
         matches!(self.place, Place::Shard(_))
     }
+}
+
+impl InPlace {
+    /// Makes this engine the control shard of so many others, which have devices open at these seats. They have no strips before messages say
+    /// so.
+    ///
+    /// # Panics
+    /// When it has others, or there are to be none.
+    pub fn divide(&mut self, count: usize, seated: Places, tuning: &Tuning) -> Vec<InPlace> {
+        let core = self.core_mut();
+        assert!(matches!(core.place, Place::Alone) && count > 0, "{count} shards");
+        // Everything that clients of all shards have in work may be handed over at a time.
+        core.stock.admit_others(count * tuning.client_frames);
+        core.place = Place::Control(Box::new(Control::new(count, seated, core.ahead.logs.is_some())));
+        (0..count).map(|_| self.shard(tuning)).collect()
+    }
 
     /// An engine with the members and the map of this one.
     fn shard(&self, tuning: &Tuning) -> InPlace {
         let scribe = Scribe::new(Vec::new(), 0, false, tuning.began);
-        let place = Place::Shard(Box::default());
-        InPlace { place, ..plain(self.map.clone(), self.members.clone(), scribe, tuning) }
+        let core = self.core();
+        let mut engine = plain(core.map.clone(), core.members.clone(), scribe, tuning);
+        engine.core_mut().place = Place::Shard(Box::default());
+        engine
     }
 }

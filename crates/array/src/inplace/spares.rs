@@ -3,7 +3,7 @@
 //! Nothing of the array lies on a spare but its own superblock, with a number that no other device has and no role. It joins as any
 //! new member does ([`super::recovery`]), but keeps its number. On the superblocks of others a spare is what nobody is.
 
-use super::InPlace;
+use super::core::Core;
 use super::recovery::AddRefused;
 use super::volume::Ways;
 use block::md::policy::levelled;
@@ -73,7 +73,7 @@ impl Spares {
     }
 }
 
-impl InPlace {
+impl Core {
     /// Role that a spare is to take; `None` when nothing is missing, or nothing can be rebuilt.
     pub(super) fn role_for_spare(&self) -> Option<Role> {
         let is_bare = self.vacant().is_empty() || self.template().is_none();

@@ -2,6 +2,8 @@
 
 use super::bad_blocks::BadBlocks;
 use super::cache::{CACHE_BYTES, Cache};
+use super::clients::Clients;
+use super::core::{Background, Core, WriteAhead};
 use super::journal::{self, Journal};
 use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
@@ -14,9 +16,10 @@ use super::recovery::Recovery;
 use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
+use super::strips::Strips;
 use super::sync::{Believed, Sync};
 use super::window::{Manner, Window};
-use super::{Counters, InPlace, WriteAhead};
+use super::{Counters, InPlace};
 use crate::pacer::Rates;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
@@ -486,41 +489,41 @@ pub fn start_recovered(
         }
     }
     let scribe = scribe_of(assembly, [&found[..], &beside[..]], superblocks, tuning.began);
-    Ok(InPlace {
-        sync,
-        policy: PolicyState::new(assembly.policy()),
-        ahead: WriteAhead { logs, journal, replay },
-        recovery: Recovery::from_row(cursor),
-        pages,
-        bad_blocks,
-        ..plain(map, members, scribe, &tuning)
-    })
+    let mut engine = plain(map, members, scribe, &tuning);
+    let core = engine.core_mut();
+    core.sync = sync;
+    core.policy = PolicyState::new(assembly.policy());
+    core.ahead = WriteAhead { logs, journal, replay };
+    core.background.recovery = Recovery::from_row(cursor);
+    core.pages = pages;
+    core.bad_blocks = bad_blocks;
+    Ok(engine)
 }
 
 /// Engine in which nothing is under way, of an array with neither log nor bitmap, all of whose parities are right.
 pub(super) fn plain(map: Map, members: Members, scribe: Scribe, tuning: &Tuning) -> InPlace {
     let cache = Cache::new(tuning.cache_bytes, members.count());
-    InPlace {
+    let core = Core {
         sync: Sync::default(),
         policy: PolicyState::new(Policy::Resync),
         ahead: WriteAhead { logs: None, journal: None, replay: Replay::new(None, Vec::new(), false) },
         members,
-        recovery: Recovery::from_row(map.rows()),
+        background: Background {
+            sweeps: super::sweep::Sweeps::new(Rates::default()),
+            recovery: Recovery::from_row(map.rows()),
+            scrub: super::scrub::Scrub::default(),
+        },
         map,
         stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
-        cache,
-        window: Window::new(tuning.window),
         table: super::table::Table::default(),
         requests: super::requests::Requests::default(),
-        direct: Slab::default(),
-        commands: Slab::default(),
         scribe,
         pages: None,
         bad_blocks: BadBlocks::default(),
-        sweeps: super::sweep::Sweeps::new(Rates::default()),
-        scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),
         is_stopping: false,
         place: super::shards::Place::default(),
-    }
+    };
+    let strips = Strips { core, cache, window: Window::new(tuning.window), commands: Slab::default() };
+    InPlace { clients: Clients { strips, direct: Slab::default() } }
 }

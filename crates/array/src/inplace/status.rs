@@ -1,6 +1,7 @@
 //! State of a served array, for operators.
 
 use super::InPlace;
+use super::core::Core;
 use super::counters::Counters;
 use super::members::role;
 use super::recovery::Rebuilding;
@@ -75,38 +76,7 @@ pub struct JournalStatus {
     pub has_failed: bool,
 }
 
-impl InPlace {
-    /// State of the array.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        let report = self.report();
-        Status {
-            missing: self.vacant().iter().map(role).collect(),
-            rebuilding: self.rebuilding(),
-            replacing: self.replacing(),
-            bad_blocks: self.bad_blocks(),
-            is_rebuilding: self.is_rebuilding(),
-            is_broken: self.members.lack_too_many(),
-            is_read_only: self.members.are_read_only(),
-            mark: self.scribe.mark(),
-            events: self.scribe.events(),
-            is_resyncing: self.is_resyncing(),
-            resync_left: self.sync.rows_left() * ROW_SECTORS,
-            resync_total: self.sync.rows_total() * ROW_SECTORS,
-            rows_in_doubt: self.sync.rows_stuck(),
-            scrub: self.scrub_status(),
-            rates: self.rates(),
-            regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
-            journal: self.ahead.journal.as_ref().map(|journal| {
-                let (sectors_used, sectors) = journal.used();
-                JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
-            }),
-            cache: (cached(report.cache_frames.0), cached(report.cache_frames.1)),
-            strips: report.strips,
-            counters: report.counters,
-        }
-    }
-
+impl Core {
     /// True when the array goes on without so many more members.
     #[must_use]
     pub fn can_lose(&self, members: usize) -> bool {
@@ -146,5 +116,44 @@ impl InPlace {
     #[must_use]
     pub fn is_in_sync(&self, lba: base::units::Lba) -> bool {
         self.sync.is_right(self.map.locate(lba).1)
+    }
+}
+
+impl InPlace {
+    /// State of the array.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let report = self.clients.strips.report();
+        Status {
+            missing: self.clients.strips.core.vacant().iter().map(role).collect(),
+            rebuilding: self.clients.strips.core.rebuilding(),
+            replacing: self.clients.strips.core.replacing(),
+            bad_blocks: self.clients.strips.core.bad_blocks(),
+            is_rebuilding: self.clients.strips.core.is_rebuilding(),
+            is_broken: self.clients.strips.core.members.lack_too_many(),
+            is_read_only: self.clients.strips.core.members.are_read_only(),
+            mark: self.clients.strips.core.scribe.mark(),
+            events: self.clients.strips.core.scribe.events(),
+            is_resyncing: self.clients.strips.core.is_resyncing(),
+            resync_left: self.clients.strips.core.sync.rows_left() * ROW_SECTORS,
+            resync_total: self.clients.strips.core.sync.rows_total() * ROW_SECTORS,
+            rows_in_doubt: self.clients.strips.core.sync.rows_stuck(),
+            scrub: self.clients.strips.core.scrub_status(),
+            rates: self.clients.strips.core.rates(),
+            regions: self
+                .clients
+                .strips
+                .core
+                .pages
+                .as_ref()
+                .map(|pages| (pages.set_count(), pages.regions_count())),
+            journal: self.clients.strips.core.ahead.journal.as_ref().map(|journal| {
+                let (sectors_used, sectors) = journal.used();
+                JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
+            }),
+            cache: (cached(report.cache_frames.0), cached(report.cache_frames.1)),
+            strips: report.strips,
+            counters: report.counters,
+        }
     }
 }

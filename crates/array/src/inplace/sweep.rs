@@ -4,8 +4,9 @@
 //! One at a time, in this order: what is not known to be right is not compared. All begin strips as the throttle allows, a few
 //! at once.
 
-use super::InPlace;
+use super::core::Core;
 use super::map::Strip;
+use super::strips::Strips;
 use super::table::{Job, Kind, Work};
 use crate::pacer::{Rates, Throttle};
 use base::time::Instant;
@@ -39,7 +40,7 @@ impl Sweeps {
     }
 }
 
-impl InPlace {
+impl Core {
     /// True when a resync goes on: not without a member, for what could be made right with fewer is decoded from what may be
     /// wrong. An operator may have said that it is right.
     #[must_use]
@@ -50,50 +51,55 @@ impl InPlace {
 
     /// Rates of resync, recovery and scrub from now on, in bytes of each member.
     pub fn set_rates(&mut self, rates: Rates) {
-        self.sweeps.throttle.set_rates(rates);
+        self.background.sweeps.throttle.set_rates(rates);
     }
 
     /// Rates of resync, recovery and scrub.
     #[must_use]
     pub fn rates(&self) -> Rates {
-        self.sweeps.throttle.rates()
-    }
-
-    /// Begins with more strips; true when there were some.
-    pub(super) fn begin_sweeps(&mut self, now: Instant) -> bool {
-        self.sweeps.throttle.notice(now, self.requests.load());
-        self.watch_scrub();
-        if !self.table.backlog.is_empty() || self.shares_strips() {
-            return false;
-        }
-        let bytes = self.map.strip_rows() * BLOCK_BYTES_U64;
-        let mut has_begun = false;
-        while self.sweeps.in_flight < STRIPS_MAX && self.table.has_room() {
-            let Some((strip, work)) = self.next_to_sweep() else { break };
-            if !self.sweeps.throttle.may_begin(now) {
-                break;
-            }
-            self.sweeps.throttle.begin(now, bytes);
-            match work.kind() {
-                Kind::Resync => self.sweeps.cursor = self.map.rows_of(strip).end,
-                Kind::Rebuild => self.begin_rebuild(strip),
-                _ => self.scrub.begin(strip),
-            }
-            self.sweeps.in_flight += 1;
-            self.offer(strip, Job { request: None, work });
-            has_begun = true;
-        }
-        has_begun
+        self.background.sweeps.throttle.rates()
     }
 
     /// The strip that a sweep looks at next, and what it does there.
     fn next_to_sweep(&mut self) -> Option<(Strip, Work)> {
         if self.is_resyncing() {
-            return self.sync.next(self.sweeps.cursor).map(|row| (self.map.strip_of(row), Work::Resync));
+            return self
+                .sync
+                .next(self.background.sweeps.cursor)
+                .map(|row| (self.map.strip_of(row), Work::Resync));
         }
         if let Some(strip) = self.next_to_rebuild() {
             return Some((strip, Work::Rebuild));
         }
-        self.scrub.next(self.map.strips()).map(|strip| (strip, Work::Scrub))
+        self.background.scrub.next(self.map.strips()).map(|strip| (strip, Work::Scrub))
+    }
+}
+
+impl Strips {
+    /// Begins with more strips; true when there were some.
+    pub(super) fn begin_sweeps(&mut self, now: Instant) -> bool {
+        self.core.background.sweeps.throttle.notice(now, self.core.requests.load());
+        self.core.watch_scrub();
+        if !self.core.table.backlog.is_empty() || self.core.shares_strips() {
+            return false;
+        }
+        let bytes = self.core.map.strip_rows() * BLOCK_BYTES_U64;
+        let mut has_begun = false;
+        while self.core.background.sweeps.in_flight < STRIPS_MAX && self.core.table.has_room() {
+            let Some((strip, work)) = self.core.next_to_sweep() else { break };
+            if !self.core.background.sweeps.throttle.may_begin(now) {
+                break;
+            }
+            self.core.background.sweeps.throttle.begin(now, bytes);
+            match work.kind() {
+                Kind::Resync => self.core.background.sweeps.cursor = self.core.map.rows_of(strip).end,
+                Kind::Rebuild => self.core.begin_rebuild(strip),
+                _ => self.core.background.scrub.begin(strip),
+            }
+            self.core.background.sweeps.in_flight += 1;
+            self.offer(strip, Job { request: None, work });
+            has_begun = true;
+        }
+        has_begun
     }
 }

@@ -113,26 +113,28 @@ impl InPlaceVolume {
     /// Condition of a device as all shards see it.
     pub fn condition(&mut self, now: Instant, seat: Role) -> Option<Condition> {
         let own = self.devices.condition(now, seat)?;
-        Some(own.with(self.engine.condition_elsewhere(seat)))
+        Some(own.with(self.engine.core().condition_elsewhere(seat)))
     }
 
     /// A shard looks whether its devices answer: the control shard may not ask them anything.
     fn look_at_devices(&mut self, now: Instant) {
-        if !self.engine.is_shard() || now < self.look_at {
+        if !self.engine.core().is_shard() || now < self.look_at {
             return;
         }
         self.look_at = now + LOOK_EVERY;
         let InPlaceVolume { engine, devices, .. } = self;
         let seats = (0..devices.count()).map(role);
-        engine.tell_trouble(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
+        engine
+            .core_mut()
+            .tell_trouble(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
     }
 
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
     pub fn give_up_member(&mut self, member: Role) {
-        let seat = self.engine.seat(member);
-        self.engine.fail_member(member);
+        let seat = self.engine.core().seat(member);
+        self.engine.core_mut().fail_member(member);
         self.devices.abandon(seat);
-        self.engine.abandon_elsewhere(seat);
+        self.engine.core_mut().abandon_elsewhere(seat);
     }
 
     /// Adds an empty device as a member: see [`InPlace::add_member`]. The device of the member before is closed.
@@ -146,28 +148,28 @@ impl InPlaceVolume {
         device: impl Into<Ways>,
     ) -> Result<(), AddRefused> {
         let device = device.into();
-        self.engine.role_for(Some(role))?;
+        self.engine.core().role_for(Some(role))?;
         if !self.is_answered(role) {
             return Err(AddRefused::Busy(role));
         }
-        self.engine.add_member(role, superblock, device.own.geometry().volatile_cache)?;
+        self.engine.core_mut().add_member(role, superblock, device.own.geometry().volatile_cache)?;
         self.seat(role, device);
         Ok(())
     }
 
     /// A device is at a place from now on; the one before is closed.
     fn seat(&mut self, place: Role, Ways { own, others }: Ways) {
-        let seat = self.engine.seat(place);
+        let seat = self.engine.core().seat(place);
         drop(self.devices.take(seat));
         self.devices.put(seat, own);
-        self.engine.seat_elsewhere(seat, others);
+        self.engine.core_mut().seat_elsewhere(seat, others);
     }
 
     /// Closes the device of a place.
     fn close(&mut self, place: Role) {
-        let seat = self.engine.seat(place);
+        let seat = self.engine.core().seat(place);
         drop(self.devices.take(seat));
-        self.engine.seat_elsewhere(seat, Vec::new());
+        self.engine.core_mut().seat_elsewhere(seat, Vec::new());
     }
 
     /// Replaces a member by an empty device: see [`InPlace::replace_member`].
@@ -181,11 +183,11 @@ impl InPlaceVolume {
         device: impl Into<Ways>,
     ) -> Result<(), ReplaceRefused> {
         let device = device.into();
-        self.engine.can_replace(member)?;
+        self.engine.core().can_replace(member)?;
         if !self.is_answered(member.replacement()) {
             return Err(ReplaceRefused::Busy(member));
         }
-        self.engine.replace_member(member, superblock, device.own.geometry().volatile_cache)?;
+        self.engine.core_mut().replace_member(member, superblock, device.own.geometry().volatile_cache)?;
         self.seat(member.replacement(), device);
         Ok(())
     }
@@ -200,14 +202,14 @@ impl InPlaceVolume {
         member: Role,
         named: Option<&str>,
     ) -> Result<Option<String>, ReplaceRefused> {
-        self.engine.can_replace(member)?;
+        self.engine.core().can_replace(member)?;
         let next = |spares: &mut Spares| match named {
             Some(name) => spares.take_named(name),
             None => spares.take(),
         };
         while let Some(Spare { name, superblock, device }) = next(&mut self.spares) {
-            let superblock = self.engine.superblock_of_spare(superblock);
-            if is_apart(&superblock, self.engine.bitmap_bytes(), device.own.geometry().sectors) {
+            let superblock = self.engine.core().superblock_of_spare(superblock);
+            if is_apart(&superblock, self.engine.core().bitmap_bytes(), device.own.geometry().sectors) {
                 self.replace_member(member, superblock, device)?;
                 return Ok(Some(name));
             }
@@ -217,10 +219,10 @@ impl InPlaceVolume {
 
     /// Devices that are nobody any more are closed, once they have answered.
     fn close_vacated(&mut self) {
-        for place in self.engine.vacated().iter().map(role) {
+        for place in self.engine.core().vacated().iter().map(role) {
             if self.is_answered(place) {
                 self.close(place);
-                self.engine.note_closed(place);
+                self.engine.core_mut().note_closed(place);
             }
         }
     }
@@ -236,11 +238,11 @@ impl InPlaceVolume {
         device: impl Into<Ways>,
     ) -> Result<(), ReturnRefused> {
         let device = device.into();
-        self.engine.can_return(role, back.events)?;
+        self.engine.core().can_return(role, back.events)?;
         if !self.is_answered(role) {
             return Err(ReturnRefused::Role(AddRefused::Busy(role)));
         }
-        self.engine.return_member(role, back, device.own.geometry().volatile_cache)?;
+        self.engine.core_mut().return_member(role, back, device.own.geometry().volatile_cache)?;
         self.seat(role, device);
         Ok(())
     }
@@ -251,12 +253,12 @@ impl InPlaceVolume {
         if self.spares.is_empty() {
             return false;
         }
-        let role = self.engine.role_for_spare().filter(|role| self.is_answered(*role));
+        let role = self.engine.core().role_for_spare().filter(|role| self.is_answered(*role));
         let Some(role) = role else { return false };
         let Some(Spare { name, superblock, device }) = self.spares.take() else { return false };
-        let superblock = self.engine.superblock_of_spare(superblock);
+        let superblock = self.engine.core().superblock_of_spare(superblock);
         // Its log of bad blocks may lie where members got a bitmap meanwhile.
-        let is_fit = is_apart(&superblock, self.engine.bitmap_bytes(), device.own.geometry().sectors);
+        let is_fit = is_apart(&superblock, self.engine.core().bitmap_bytes(), device.own.geometry().sectors);
         if is_fit && self.add_member(role, superblock, device).is_ok() {
             self.spares.note_stepped_in(role, name);
         }
@@ -269,18 +271,20 @@ impl InPlaceVolume {
     /// When it cannot be changed now, or not to this one.
     pub fn begin_change(&mut self, wish: Wish) -> Result<(), ChangeRefused> {
         let has_blocks = |role: &Role| {
-            self.devices.geometry(self.engine.seat(*role)).is_some_and(|geometry| geometry.atomic_sectors > 1)
+            self.devices
+                .geometry(self.engine.core().seat(*role))
+                .is_some_and(|geometry| geometry.atomic_sectors > 1)
         };
-        let roles = (0..self.engine.members.count()).map(role);
+        let roles = (0..self.engine.core().members.count()).map(role);
         match roles.into_iter().find(has_blocks).filter(|_| wish == Wish::Ppl) {
             Some(member) => Err(ChangeRefused::Sectors(member)),
-            None => self.engine.begin_change(wish),
+            None => self.engine.core_mut().begin_change(wish),
         }
     }
 
     /// Closes the device of a member that has failed; false while it has commands to answer.
     pub fn close_failed(&mut self, role: Role) -> bool {
-        assert!(self.engine.is_vacant(role), "member {role} has not failed");
+        assert!(self.engine.core().is_vacant(role), "member {role} has not failed");
         let may_close = self.is_answered(role);
         if may_close {
             self.close(role);
@@ -290,8 +294,8 @@ impl InPlaceVolume {
 
     /// True when a member has answered all that it was asked, and is about to be asked nothing.
     fn is_answered(&self, role: Role) -> bool {
-        let seat = self.engine.seat(role);
-        !self.engine.is_used_elsewhere(seat)
+        let seat = self.engine.core().seat(role);
+        !self.engine.core().is_used_elsewhere(seat)
             && self.devices.is_answered(seat)
             && self.effects.commands.iter().all(|command| command.member != seat)
     }
@@ -313,15 +317,15 @@ impl InPlaceVolume {
 
 impl Volume for InPlaceVolume {
     fn blocks(&self) -> u64 {
-        self.engine.blocks()
+        self.engine.core().blocks()
     }
 
     fn frames(&mut self) -> &mut FramePool {
-        self.engine.frames()
+        self.engine.core_mut().frames()
     }
 
     fn client_frames_available(&self) -> usize {
-        self.engine.client_frames_available()
+        self.engine.core().client_frames_available()
     }
 
     fn submit(&mut self, _now: Instant, request: Request) {
@@ -343,7 +347,7 @@ impl Volume for InPlaceVolume {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let look = (self.engine.is_shard() && !self.devices.is_idle()).then_some(self.look_at);
+        let look = (self.engine.core().is_shard() && !self.devices.is_idle()).then_some(self.look_at);
         [self.engine.next_deadline(), self.devices.next_event(), look].into_iter().flatten().min()
     }
 }

@@ -19,9 +19,10 @@
 //! (`IO_THRESHOLD` 1): no clock is asked, and what comes meanwhile is the company. Rows that are whole are not put off. Its stripes are rows; ours
 //! are strips, of which all but the whole rows wait.
 
-use super::InPlace;
+use super::core::Core;
 use super::map::Strip;
 use super::row_set::RowSet;
+use super::strips::Strips;
 use super::table::{Job, Kind, Phase, Round, Slot, Work};
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
@@ -218,13 +219,21 @@ fn last_rows(waiting: &VecDeque<Job>) -> RowSet {
     }
 }
 
-impl InPlace {
+impl Core {
+    /// True while a strip reads for writes: each such read is answered, so nothing waits for ever.
+    fn reads_for_writes(&self) -> bool {
+        let reads = |round: &Round| round.kind == Kind::Write && round.phase() <= Phase::Frozen;
+        self.table.iter().any(|slot| slot.round.as_deref().is_some_and(reads))
+    }
+}
+
+impl Strips {
     /// True when the jobs of a slot without a round go on waiting. Else those that begin are in front, and `limit` is how many.
     pub(super) fn holds(&mut self, now: Instant, number: u32) -> bool {
         match self.window.manner {
             Manner::Paper => false,
             Manner::Alone => {
-                self.table.slot_mut(number).limit = 1;
+                self.core.table.slot_mut(number).limit = 1;
                 false
             }
             Manner::Md => self.is_put_off(now, number),
@@ -235,9 +244,9 @@ impl InPlace {
     /// True when the jobs of a slot wait until no strip reads for writes.
     fn is_put_off(&mut self, now: Instant, number: u32) -> bool {
         self.window.forget(number);
-        let is_stopping = self.is_stopping;
-        let data = PieceSet::first(self.map.data_count());
-        let slot = self.table.slot_mut(number);
+        let is_stopping = self.core.is_stopping;
+        let data = PieceSet::first(self.core.map.data_count());
+        let slot = self.core.table.slot_mut(number);
         let is_write = |job: &Job| job.work.kind() == Kind::Write;
         if slot.is_let_go || is_stopping || slot.waiting.is_empty() || !slot.waiting.iter().all(is_write) {
             return slot.release();
@@ -254,18 +263,18 @@ impl InPlace {
 
     /// True when the jobs of a slot wait for a stream that is about to fill their rows.
     fn holds_stream(&mut self, now: Instant, number: u32) -> bool {
-        if self.window.long_streams == 0 && self.table.slot(number).held_since.is_none() {
+        if self.window.long_streams == 0 && self.core.table.slot(number).held_since.is_none() {
             return false;
         }
         let is_pushed = self.window.pushed.take_if(|pushed| *pushed == number).is_some();
         self.window.forget(number);
-        let may_wait = !self.is_stopping && self.may_be_filled(number);
-        let slot = self.table.slot_mut(number);
+        let may_wait = !self.core.is_stopping && self.may_be_filled(number);
+        let slot = self.core.table.slot_mut(number);
         let since = *slot.held_since.get_or_insert(now);
         if !may_wait || slot.waiting.is_empty() || now >= since + HOLD_MAX {
             return slot.release();
         }
-        let whole = whole_rows(&slot.waiting, PieceSet::first(self.map.data_count()));
+        let whole = whole_rows(&slot.waiting, PieceSet::first(self.core.map.data_count()));
         let rows = if whole.is_empty() && is_pushed { last_rows(&slot.waiting) } else { whole };
         let due = (now + QUIET_MAX).min(since + HOLD_MAX);
         if rows.is_empty() {
@@ -289,18 +298,18 @@ impl InPlace {
 
     /// True when more may come for the strip of a slot, whose jobs are all writes.
     fn may_be_filled(&self, number: u32) -> bool {
-        let Slot { strip: Strip(strip), waiting, .. } = self.table.slot(number);
-        let is_stripe = self.map.chunk_rows() == self.map.strip_rows();
-        let blocks = self.map.strip_blocks();
+        let Slot { strip: Strip(strip), waiting, .. } = self.core.table.slot(number);
+        let is_stripe = self.core.map.chunk_rows() == self.core.map.strip_rows();
+        let blocks = self.core.map.strip_blocks();
         // From the first piece of a row to its last.
-        let row_span = blocks - self.map.strip_rows();
+        let row_span = blocks - self.core.map.strip_rows();
         let is_expected = is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks), row_span);
         is_expected && waiting.iter().all(|job| job.work.kind() == Kind::Write)
     }
 
     /// Jobs of these rows come first, in their order.
     fn bring_forward(&mut self, number: u32, rows: RowSet) {
-        let slot = self.table.slot_mut(number);
+        let slot = self.core.table.slot_mut(number);
         let scratch = &mut self.window.scratch;
         let (mut limit, count) = (0, slot.waiting.len());
         for _ in 0..count {
@@ -316,12 +325,6 @@ impl InPlace {
         slot.limit = limit;
     }
 
-    /// True while a strip reads for writes: each such read is answered, so nothing waits for ever.
-    fn reads_for_writes(&self) -> bool {
-        let reads = |round: &Round| round.kind == Kind::Write && round.phase() <= Phase::Frozen;
-        self.table.iter().any(|slot| slot.round.as_deref().is_some_and(reads))
-    }
-
     /// Lets go what has waited long enough, or has nothing to wait for; true when there is something.
     pub(super) fn advance_window(&mut self, now: Instant) -> bool {
         if self.window.held.is_empty() {
@@ -331,18 +334,18 @@ impl InPlace {
             return self.let_put_off_go();
         }
         let mut moves = false;
-        let is_due = |held: &&Held| self.is_stopping || held.due.is_some_and(|due| now >= due);
+        let is_due = |held: &&Held| self.core.is_stopping || held.due.is_some_and(|due| now >= due);
         for Held { slot, .. } in self.window.held.iter().filter(is_due) {
-            self.table.run(*slot);
+            self.core.table.run(*slot);
             moves = true;
         }
-        let open = self.requests.load().in_flight;
-        let waiting = |held: &Held| self.table.slot(held.slot).waiting.len();
+        let open = self.core.requests.load().in_flight;
+        let waiting = |held: &Held| self.core.table.slot(held.slot).waiting.len();
         let all: usize = self.window.held.iter().map(waiting).sum();
         if !moves && all >= open && open >= self.window.peak.0.max(self.window.peak.1) {
             let Held { slot, .. } = self.window.held[0];
             self.window.pushed = Some(slot);
-            self.table.run(slot);
+            self.core.table.run(slot);
             moves = true;
         }
         moves
@@ -350,10 +353,10 @@ impl InPlace {
 
     /// Lets all go that was put off, when no strip reads for writes any more; true when it did.
     fn let_put_off_go(&mut self) -> bool {
-        let may_go = self.is_stopping || !self.reads_for_writes();
+        let may_go = self.core.is_stopping || !self.core.reads_for_writes();
         for Held { slot, .. } in self.window.held.iter().filter(|_| may_go) {
-            self.table.slot_mut(*slot).is_let_go = true;
-            self.table.run(*slot);
+            self.core.table.slot_mut(*slot).is_let_go = true;
+            self.core.table.run(*slot);
         }
         may_go
     }

@@ -102,11 +102,11 @@ impl<'a> Client<'a> {
             ahead: cell.ahead,
         };
         let mut engine = array.engine(Tuning::default()).with_context(|| cell.name.clone())?;
-        (1..=cell.lost).for_each(|role| engine.fail_member(Role(role)));
+        (1..=cell.lost).for_each(|role| engine.core_mut().fail_member(Role(role)));
         let device = |seed| Box::new(QuietMember::new(MEMBER_SECTORS, Arc::clone(counts), seed));
         let count = u64::from(cell.members) + u64::from(cell.ahead == Ahead::Journal);
         let devices = (0..count).map(|seed| Some(device(seed) as Box<dyn BlockDevice>));
-        let places = SPAN_BLOCKS.min(engine.blocks()) / cell.blocks();
+        let places = SPAN_BLOCKS.min(engine.core().blocks()) / cell.blocks();
         Ok(Client {
             cell,
             volume: InPlaceVolume::new(engine, DeviceSet::new(devices.collect())),
@@ -180,7 +180,12 @@ impl<'a> Client<'a> {
             let answered = self.answered;
             self.turn()?;
             idle = if self.answered > answered { 0 } else { idle + 1 };
-            ensure!(idle < TURNS_MAX, "{}: no answer: {}", self.cell.name, self.volume.engine.describe());
+            ensure!(
+                idle < TURNS_MAX,
+                "{}: no answer: {}",
+                self.cell.name,
+                self.volume.engine.core().describe()
+            );
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ impl Rig {
     /// The same with an engine that is tuned.
     pub fn tuned(setup: &Setup, array: &NewArray, lost: u16, tuning: Tuning) -> Result<Rig> {
         let mut volume = volume(setup, array, tuning)?;
-        (0..lost).for_each(|role| volume.engine.fail_member(Role(role)));
+        (0..lost).for_each(|role| volume.engine.core_mut().fail_member(Role(role)));
         Ok(Rig {
             volume,
             now: Instant(0),

@@ -262,7 +262,7 @@ fn mib_s(bytes: u64, time: u64) -> f64 {
 fn rebuild(setup: &Setup) -> Result<Vec<Figure>> {
     let mut rig = rebuilding(setup)?;
     let began = rig.now;
-    while !rig.volume.engine.is_whole(Role(0)) {
+    while !rig.volume.engine.core().is_whole(Role(0)) {
         rig.rest(Instant(rig.now.0 + 1_000_000))?;
     }
     let ours = mib_s(rebuilt_bytes(&rig), rig.now.since(began).0);

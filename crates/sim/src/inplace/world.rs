@@ -315,17 +315,17 @@ impl World {
         let devices = self.seat_members(&assembly, (&members, &alive))?;
         let spares = self.spares_there(&assembly, &members, &alive);
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
-        self.is_new &= engine.is_resyncing() || !missing.is_empty() || !self.is_said_by_all(&members);
+        self.is_new &= engine.core().is_resyncing() || !missing.is_empty() || !self.is_said_by_all(&members);
         self.gone = missing;
         self.left.clear();
         self.has_scrub = false;
-        self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
+        self.begin_doubts(if self.has_logs() { engine.core().is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
         self.begin_forced(&assembly);
         let mut volume = InPlaceVolume::new(engine, devices);
         spares.into_iter().for_each(|spare| volume.spares.push(spare));
         if let Some(rate) = self.plan.rate {
-            volume.engine.set_rates(Rates::asked_for(Some(rate)));
+            volume.engine.core_mut().set_rates(Rates::asked_for(Some(rate)));
         }
         let mut cores =
             Cores::alone(volume, Random::from_seed(self.plan.seed ^ self.events), self.plan.latency);
@@ -370,7 +370,7 @@ impl World {
         let own = self.disks.iter().enumerate().map(|(index, disk)| (role(index), disk.clone()));
         let beside =
             self.replacements.by_role().map(|(index, disk)| (role(index).replacement(), disk.clone()));
-        let seated = own.chain(beside).map(|(place, disk)| (volume.engine.seat(place), disk));
+        let seated = own.chain(beside).map(|(place, disk)| (volume.engine.core().seat(place), disk));
         seated.filter(|(seat, _)| volume.devices.geometry(*seat).is_some()).collect()
     }
 
@@ -444,17 +444,17 @@ impl World {
             Act::Fail(member) => {
                 if self.is_rebuilding(member) {
                     self.lose_newcomer();
-                    self.volume().engine.fail_member(array::inplace::members::role(member));
+                    self.volume().engine.core_mut().fail_member(array::inplace::members::role(member));
                 } else if !self.gone.contains(&member) && self.may_lose() {
                     self.lose(member);
-                    self.volume().engine.fail_member(array::inplace::members::role(member));
+                    self.volume().engine.core_mut().fail_member(array::inplace::members::role(member));
                 }
             }
             Act::WriteFault(member) => self.fault(member, DiskHandle::fail_next_write),
             Act::FlushFault(member) => self.fault(member, DiskHandle::fail_next_flush),
             Act::Scrub { repairs } => self.begin_scrub(repairs)?,
             Act::StopScrub => {
-                self.volume().engine.stop_scrub();
+                self.volume().engine.core_mut().stop_scrub();
             }
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row, Blemish::Unreadable),
@@ -484,10 +484,11 @@ impl World {
 
     /// Begins a scrub; it may be refused with a reason that holds.
     fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
-        let (status, is_changing) = (self.volume().engine.status(), self.volume().engine.is_changing());
+        let (status, is_changing) =
+            (self.volume().engine.status(), self.volume().engine.core().is_changing());
         let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
         let lacking = status.missing.len() + status.rebuilding.len();
-        let refused = self.volume().engine.begin_scrub(repairs).err();
+        let refused = self.volume().engine.core_mut().begin_scrub(repairs).err();
         self.has_scrub |= refused.is_none();
         let is_right = match refused {
             None => !goes_on && lacking == 0 && status.resync_left == 0,
@@ -534,10 +535,10 @@ impl World {
     /// Waits until nothing is under way; true when nothing is broken or in doubt.
     fn come_to_rest(&mut self) -> Result<bool, Failure> {
         self.drain()?;
-        while self.volume().engine.is_replaying() || self.volume().engine.is_changing() {
+        while self.volume().engine.core().is_replaying() || self.volume().engine.core().is_changing() {
             self.step("the replay, or a change of the policy")?;
         }
-        self.volume().engine.stop_scrub();
+        self.volume().engine.core_mut().stop_scrub();
         self.resync()?;
         while self.volume().engine.status().strips > 0 {
             self.step("strips of a scrub")?;
@@ -747,7 +748,8 @@ impl World {
 
     fn resync(&mut self) -> Result<(), Failure> {
         self.turn()?;
-        while self.volume().engine.is_resyncing() && (self.gone.is_empty() || self.forcing.is_forced()) {
+        while self.volume().engine.core().is_resyncing() && (self.gone.is_empty() || self.forcing.is_forced())
+        {
             self.step("the resync")?;
         }
         self.look_at_resync();
@@ -888,7 +890,7 @@ impl World {
     fn shut(&mut self) -> Result<(), Failure> {
         self.drain()?;
         self.look_at_resync();
-        self.volume().engine.stop();
+        self.volume().engine.core_mut().stop();
         self.turn()?;
         while !self.volume().engine.has_stopped() {
             self.step("the stop")?;

@@ -1,78 +1,18 @@
 //! End of a round: what is right now, what stays in the cache, and who is answered.
 
+use super::super::Effects;
+use super::super::clients::Clients;
+use super::super::core::Core;
 use super::super::map::Strip;
 use super::super::plan::{Method, RowFacts};
 use super::super::row_set::RowSet;
 use super::super::rows::Rows;
 use super::super::shards::Place;
 use super::super::table::{Kind, Logged, Phase, Round};
-use super::super::{Effects, InPlace};
 use base::pieces::PieceSet;
 use base::time::Instant;
 
-impl InPlace {
-    /// Ends a round: notes what is right now, answers, and lets the next one begin.
-    pub(super) fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
-        let slot = self.table.slot_mut(number);
-        let (strip, order) = (slot.strip, slot.order);
-        let mut round = slot.round.take().expect("a round ends");
-        assert!(round.phase() == Phase::Writing && round.pending == 0);
-        self.end_round_of_log(round.logged);
-        let (kind, is_broken) = (round.kind, self.members.is_broken() || round.logged == Logged::Refused);
-        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
-        // What was written may be decoded by parities that were made right with it.
-        if !is_broken {
-            self.note_right(strip, kind, &round.rows, lost);
-        }
-        let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
-        if round.has_failed_writes || (kind.is_write() && !self.bad_blocks.is_empty()) {
-            let written = self.written_in(kind, &round.rows).into_iter();
-            let listed =
-                written.filter(|(place, _)| round.has_failed_writes || self.lists_row(strip, *place));
-            let (beyond, within): (Vec<_>, Vec<_>) =
-                listed.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
-            (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
-        }
-        if kind == Kind::Write && !is_broken && !round.has_failed_writes {
-            self.keep_rows((strip, order), &mut round);
-        }
-        if kind.is_sweep() {
-            self.sweeps.in_flight -= 1;
-        }
-        match kind {
-            Kind::Rebuild => self.end_rebuild(strip, &round.rows, lost),
-            Kind::Write | Kind::Zero => self.note_written(strip),
-            Kind::Read | Kind::Resync | Kind::Scrub => {}
-        }
-        if kind == Kind::Scrub {
-            let compared = u64::try_from(round.rows.len() - lost.count()).expect("at most 128 rows");
-            self.scrub.end(self.map.strip_rows() - compared);
-        }
-        self.give_rows_back(&mut round);
-        self.end_marked_round(now, &round);
-        let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
-        for &(request, touched) in &round.jobs {
-            let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
-            if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
-                self.requests.fail(request);
-            }
-            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(*place);
-            on_lists.iter().filter(own).for_each(|(place, pieces)| {
-                self.requests.note_listed(request, (strip, *place, *pieces));
-            });
-            self.part_done(request, fx);
-        }
-        self.table.pools.keep_round(round);
-        let is_through = self.table.slot(number).waiting.is_empty();
-        if !is_through {
-            self.table.run(number);
-        }
-        self.feed_starved();
-        if is_through {
-            self.table.close_resting(number);
-        }
-    }
-
+impl Core {
     /// Rows of a round that is through, and the frames that it reserved, are others'.
     pub(in crate::inplace) fn give_rows_back(&mut self, round: &mut Round) {
         for (_, mut row) in round.rows.drain() {
@@ -166,6 +106,71 @@ impl InPlace {
                 }
             }
             Kind::Read | Kind::Scrub => {}
+        }
+    }
+}
+
+impl Clients {
+    /// Ends a round: notes what is right now, answers, and lets the next one begin.
+    pub(super) fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        let slot = self.strips.core.table.slot_mut(number);
+        let (strip, order) = (slot.strip, slot.order);
+        let mut round = slot.round.take().expect("a round ends");
+        assert!(round.phase() == Phase::Writing && round.pending == 0);
+        self.strips.core.end_round_of_log(round.logged);
+        let (kind, is_broken) =
+            (round.kind, self.strips.core.members.is_broken() || round.logged == Logged::Refused);
+        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
+        // What was written may be decoded by parities that were made right with it.
+        if !is_broken {
+            self.strips.core.note_right(strip, kind, &round.rows, lost);
+        }
+        let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
+        if round.has_failed_writes || (kind.is_write() && !self.strips.core.bad_blocks.is_empty()) {
+            let written = self.strips.core.written_in(kind, &round.rows).into_iter();
+            let listed = written
+                .filter(|(place, _)| round.has_failed_writes || self.strips.core.lists_row(strip, *place));
+            let (beyond, within): (Vec<_>, Vec<_>) =
+                listed.partition(|(place, pieces)| self.strips.core.is_beyond_reach(strip, *place, *pieces));
+            (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
+        }
+        if kind == Kind::Write && !is_broken && !round.has_failed_writes {
+            self.strips.keep_rows((strip, order), &mut round);
+        }
+        if kind.is_sweep() {
+            self.strips.core.background.sweeps.in_flight -= 1;
+        }
+        match kind {
+            Kind::Rebuild => self.strips.core.end_rebuild(strip, &round.rows, lost),
+            Kind::Write | Kind::Zero => self.strips.core.note_written(strip),
+            Kind::Read | Kind::Resync | Kind::Scrub => {}
+        }
+        if kind == Kind::Scrub {
+            let compared = u64::try_from(round.rows.len() - lost.count()).expect("at most 128 rows");
+            self.strips.core.background.scrub.end(self.strips.core.map.strip_rows() - compared);
+        }
+        self.strips.core.give_rows_back(&mut round);
+        self.strips.core.end_marked_round(now, &round);
+        let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
+        for &(request, touched) in &round.jobs {
+            let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
+            if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
+                self.strips.core.requests.fail(request);
+            }
+            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(*place);
+            on_lists.iter().filter(own).for_each(|(place, pieces)| {
+                self.strips.core.requests.note_listed(request, (strip, *place, *pieces));
+            });
+            self.part_done(request, fx);
+        }
+        self.strips.core.table.pools.keep_round(round);
+        let is_through = self.strips.core.table.slot(number).waiting.is_empty();
+        if !is_through {
+            self.strips.core.table.run(number);
+        }
+        self.strips.core.feed_starved();
+        if is_through {
+            self.strips.core.table.close_resting(number);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Parities of a round: what is computed of what it read, row by row.
 
-use super::super::InPlace;
+use super::super::core::Core;
 use super::super::plan::{Method, RowFacts};
 use super::super::table::{Kind, Slot};
 use base::pieces::PieceSet;
 
-impl InPlace {
+impl Core {
     /// Computes what is written, and hands out what is read.
     pub(super) fn compute(&mut self, number: u32) {
         let is_whole = !self.members.is_degraded();
@@ -43,14 +43,16 @@ impl InPlace {
                             false => !row.resync(&facts, &mut self.stock),
                         };
                 }
-                Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
-                    Some(true) => {}
-                    Some(false) if is_whole => {
-                        let wrong = row.locate(&facts).map(|piece| order.members[piece]);
-                        self.scrub.note_mismatch(wrong);
+                Kind::Scrub => {
+                    match row.scrub(&facts, is_whole && self.background.scrub.repairs, &mut self.stock) {
+                        Some(true) => {}
+                        Some(false) if is_whole => {
+                            let wrong = row.locate(&facts).map(|piece| order.members[piece]);
+                            self.background.scrub.note_mismatch(wrong);
+                        }
+                        Some(false) | None => row.is_lost = true,
                     }
-                    Some(false) | None => row.is_lost = true,
-                },
+                }
                 Kind::Rebuild => {
                     let pieces = order.pieces_of(self.members.rebuilt_in(row_number));
                     if !pieces.is_empty() {

@@ -1,27 +1,16 @@
 //! Reads of a round: what its plans need, and what readers get.
 
 use super::super::completions::PieceCommand;
+use super::super::core::Core;
 use super::super::row::Row;
 use super::super::runs::for_each_run;
+use super::super::strips::Strips;
 use super::super::table::{Kind, Slot};
-use super::super::{Effects, InPlace, kind};
+use super::super::{Effects, kind};
 use base::pieces::PieceSet;
 use block::device::Op;
 
-impl InPlace {
-    /// Issues the reads that are missing; false when there are none.
-    pub(super) fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
-        let mut places = std::mem::take(&mut self.table.pools.places);
-        self.missing_reads(number, &mut places);
-        for_each_run(&places, |run| {
-            self.read_piece(PieceCommand::of(number, run, false), fx);
-        });
-        let has_issued = !places.is_empty();
-        places.clear();
-        self.table.pools.places = places;
-        has_issued
-    }
-
+impl Core {
     /// Adds the pieces that a round has to read, row by row.
     fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
         let Slot { strip, order, round, .. } = self.table.slot_mut(number);
@@ -71,25 +60,6 @@ impl InPlace {
         }
     }
 
-    /// Reads rows of a piece.
-    pub(in crate::inplace) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
-        assert!(!command.is_write && command.count > 0);
-        let frames = self.stock.take_vec(command.count.into());
-        let &Slot { strip, order, .. } = self.table.slot(command.slot);
-        let member = self.map.order_at(order).members[command.piece];
-        let has_row = |row| self.members.counting(row).contains(member.index());
-        let is_there = !self.members.is_degraded() || self.rows_of_command(command).all(has_row);
-        assert!(is_there, "rows are read of a member that lacks them: {command:?}");
-        let round = self.table.slot_mut(command.slot).round_mut();
-        round.pending += 1;
-        let counter =
-            if round.kind.is_sweep() { &mut self.counters.swept } else { &mut self.counters.read_for_writes };
-        *counter += u64::from(command.count);
-        let sector = self.sector(member, self.row_of(strip, command.first));
-        let waiter = self.commands.insert(command);
-        fx.command(self.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
-    }
-
     /// Gives readers their blocks, decoded where need be.
     pub(super) fn hand_out(&mut self, number: u32) {
         let lacks_replay = self.lacks_replay();
@@ -117,5 +87,42 @@ impl InPlace {
             }
             self.requests.frame_mut(request, wanted.index).data = *row.old.block(wanted.piece);
         }
+    }
+}
+
+impl Strips {
+    /// Issues the reads that are missing; false when there are none.
+    pub(super) fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
+        let mut places = std::mem::take(&mut self.core.table.pools.places);
+        self.core.missing_reads(number, &mut places);
+        for_each_run(&places, |run| {
+            self.read_piece(PieceCommand::of(number, run, false), fx);
+        });
+        let has_issued = !places.is_empty();
+        places.clear();
+        self.core.table.pools.places = places;
+        has_issued
+    }
+
+    /// Reads rows of a piece.
+    pub(in crate::inplace) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
+        assert!(!command.is_write && command.count > 0);
+        let frames = self.core.stock.take_vec(command.count.into());
+        let &Slot { strip, order, .. } = self.core.table.slot(command.slot);
+        let member = self.core.map.order_at(order).members[command.piece];
+        let has_row = |row| self.core.members.counting(row).contains(member.index());
+        let is_there = !self.core.members.is_degraded() || self.core.rows_of_command(command).all(has_row);
+        assert!(is_there, "rows are read of a member that lacks them: {command:?}");
+        let round = self.core.table.slot_mut(command.slot).round_mut();
+        round.pending += 1;
+        let counter = if round.kind.is_sweep() {
+            &mut self.core.counters.swept
+        } else {
+            &mut self.core.counters.read_for_writes
+        };
+        *counter += u64::from(command.count);
+        let sector = self.core.sector(member, self.core.row_of(strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(self.core.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
     }
 }

@@ -1,17 +1,19 @@
 //! Writes of a round: when it may, and what goes to which member.
 
 use super::super::completions::PieceCommand;
+use super::super::core::Core;
 use super::super::runs::{Run, for_each_run};
 use super::super::shards::Place;
+use super::super::strips::Strips;
 use super::super::table::{Kind, Logged, Phase};
-use super::super::{Effects, InPlace, kind};
+use super::super::{Effects, kind};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use block::device::Op;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 
-impl InPlace {
+impl Core {
     /// True when a round may write: dirty mark, bits and log are durable.
     pub(super) fn may_write(&self, number: u32) -> bool {
         let is_broken = self.members.is_broken();
@@ -38,13 +40,15 @@ impl InPlace {
         let is_recorded = !self.has_unrecorded_failure();
         is_recorded && regions.iter().all(|region| pages.is_durable(*region))
     }
+}
 
+impl Strips {
     /// Issues the writes of a round; false when there are none.
     pub(super) fn issue_writes(&mut self, number: u32, fx: &mut Effects) -> bool {
-        if self.members.is_broken() {
+        if self.core.members.is_broken() {
             return false;
         }
-        let round = self.table.slot_mut(number).round_mut();
+        let round = self.core.table.slot_mut(number).round_mut();
         if round.logged == Logged::Refused {
             return false;
         }
@@ -54,9 +58,9 @@ impl InPlace {
         }
         let durable = round.durable || round.kind == Kind::Scrub;
         let has_copies = self.issue_copies(number, durable, fx);
-        let mut places = std::mem::take(&mut self.table.pools.places);
-        let slot = self.table.slot(number);
-        let writable = self.map.order_at(slot.order).pieces_of(self.members.writable());
+        let mut places = std::mem::take(&mut self.core.table.pools.places);
+        let slot = self.core.table.slot(number);
+        let writable = self.core.map.order_at(slot.order).pieces_of(self.core.members.writable());
         let round = slot.round.as_ref().expect("a round writes");
         for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
             let pieces = row.new.pieces().and(writable);
@@ -69,17 +73,17 @@ impl InPlace {
         });
         let has_issued = has_copies || !places.is_empty();
         places.clear();
-        self.table.pools.places = places;
+        self.core.table.pools.places = places;
         has_issued
     }
 
     /// Writes rows of a piece.
     fn write_piece(&mut self, command: PieceCommand, durable: bool, fx: &mut Effects) {
         assert!(command.is_write && command.count > 0);
-        let mut frames = self.stock.empty_vec();
-        let slot = self.table.slot_mut(command.slot);
+        let mut frames = self.core.stock.empty_vec();
+        let slot = self.core.table.slot_mut(command.slot);
         let (strip, order) = (slot.strip, slot.order);
-        let member = self.map.order_at(order).members[command.piece];
+        let member = self.core.map.order_at(order).members[command.piece];
         let round = slot.round_mut();
         assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
         round.pending += 1;
@@ -91,15 +95,15 @@ impl InPlace {
             frames.push(row.new.take(command.piece).expect("content to write"));
         }
         let count = u64::from(command.count);
-        let is_parity = command.piece >= self.map.data_count();
-        self.counters.member_written += count;
-        self.counters.sweep_written += if is_sweep { count } else { 0 };
-        self.counters.parity_written += if is_parity && !is_sweep { count } else { 0 };
-        self.counters.corrected += corrected;
-        self.counters.resynced += if is_resync { count } else { 0 };
-        let sector = self.sector(member, self.row_of(strip, command.first));
+        let is_parity = command.piece >= self.core.map.data_count();
+        self.core.counters.member_written += count;
+        self.core.counters.sweep_written += if is_sweep { count } else { 0 };
+        self.core.counters.parity_written += if is_parity && !is_sweep { count } else { 0 };
+        self.core.counters.corrected += corrected;
+        self.core.counters.resynced += if is_resync { count } else { 0 };
+        let sector = self.core.sector(member, self.core.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(self.seat(member), kind::PIECE, waiter, Op::Write { sector, frames, durable });
+        fx.command(self.core.seat(member), kind::PIECE, waiter, Op::Write { sector, frames, durable });
     }
 
     /// Writes a row again that was one of several.
@@ -110,12 +114,14 @@ impl InPlace {
         frame: Frame,
         fx: &mut Effects,
     ) {
-        let slot = self.table.slot_mut(command.slot);
+        let slot = self.core.table.slot_mut(command.slot);
         slot.round_mut().pending += 1;
-        let sector = self.sector(member, self.row_of(self.table.slot(command.slot).strip, command.first));
+        let sector = self
+            .core
+            .sector(member, self.core.row_of(self.core.table.slot(command.slot).strip, command.first));
         let waiter = self.commands.insert(command);
         fx.command(
-            self.seat(member),
+            self.core.seat(member),
             kind::PIECE,
             waiter,
             Op::Write { sector, frames: vec![frame], durable: true },
@@ -124,7 +130,7 @@ impl InPlace {
 
     /// Makes a strip zeros on all members: parities of zeros are zeros.
     fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
-        self.zero_pieces(number, self.members.writable(), false, fx);
+        self.zero_pieces(number, self.core.members.writable(), false, fx);
         self.copy_zeroes(number, fx);
     }
 
@@ -136,20 +142,20 @@ impl InPlace {
         is_copy: bool,
         fx: &mut Effects,
     ) {
-        let strip = self.table.slot(number).strip;
-        let rows = self.map.rows_of(strip);
+        let strip = self.core.table.slot(number).strip;
+        let rows = self.core.map.rows_of(strip);
         let sectors = (rows.end - rows.start) * ROW_SECTORS;
         let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        for piece in self.map.order(strip).pieces_of(roles).iter() {
-            let member = self.map.order(strip).members[piece];
+        for piece in self.core.map.order(strip).pieces_of(roles).iter() {
+            let member = self.core.map.order(strip).members[piece];
             let place = if is_copy { member.replacement() } else { member };
-            self.table.slot_mut(number).round_mut().pending += 1;
+            self.core.table.slot_mut(number).round_mut().pending += 1;
             let run = Run { piece, first: 0, count };
             let waiter =
                 self.commands.insert(PieceCommand { is_copy, ..PieceCommand::of(number, run, true) });
-            let sector = self.sector(place, rows.start);
+            let sector = self.core.sector(place, rows.start);
             let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
-            fx.command(self.seat(place), kind::PIECE, waiter, op);
+            fx.command(self.core.seat(place), kind::PIECE, waiter, op);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Records: what superblocks say of members, and the order in which those of newcomers come.
 
 use super::{Mark, Record, Step};
+use crate::inplace::core::Core;
 use crate::inplace::journal::Journal;
 use crate::inplace::newcomer::{Newcomer, Stage};
 use crate::inplace::pages::{PAGE_BYTES, Pages};
 use crate::inplace::places::Places;
-use crate::inplace::{Effects, InPlace, kind, members};
+use crate::inplace::{Effects, kind, members};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::Instant;
@@ -149,7 +150,7 @@ impl Roster {
     }
 }
 
-impl InPlace {
+impl Core {
     /// Newcomers get what lies on members beside superblocks and data, before any superblock names them.
     pub(super) fn admit_newcomers(&mut self, fx: &mut Effects) {
         let waiting = self.members.waiting();
@@ -334,7 +335,7 @@ impl InPlace {
         self.counters.superblocks += 1;
     }
 
-    pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
+    pub(super) fn end_record(&mut self, now: Instant) {
         self.ahead.journal.iter_mut().for_each(Journal::end_record);
         let Record { is_dirty, absent, joining, whole, named, is_owed, .. } = self.scribe.record;
         self.scribe.step = Step::Rest;
@@ -345,9 +346,7 @@ impl InPlace {
         self.scribe.owed -= u8::from(is_owed);
         self.end_record_of_newcomers(now, joining, whole);
         self.wake_rounds();
-        if !self.has_unrecorded_failure() {
-            self.release_held(fx);
-        }
+        self.scribe.has_told |= !self.has_unrecorded_failure();
     }
 
     /// Newcomers that were named are active, those that were recorded as whole are in sync.
@@ -372,11 +371,11 @@ impl InPlace {
         }
         self.complete_replacements(whole, still_there);
         if !whole.is_empty() {
-            self.sweeps.resync_anew();
+            self.background.sweeps.resync_anew();
         }
-        self.recovery.note_record(now);
+        self.background.recovery.note_record(now);
         if !joining.is_empty() {
-            self.recovery.restart(now);
+            self.background.recovery.restart(now);
         }
     }
 }

@@ -7,11 +7,14 @@
 //! strips and nothing is changed. Everything else is done here alone, by the engine as it is without shards, once all shards are in. Partial
 //! parity logs are lent with strips, in more steps ([`super::lending`]).
 
+use super::super::Effects;
+use super::super::clients::Clients;
+use super::super::core::Core;
 use super::super::map::Strip;
 use super::super::pages::Pages;
 use super::super::places::Places;
+use super::super::strips::Strips;
 use super::super::table::{Cell, Job, Work};
-use super::super::{Effects, InPlace};
 use super::Place;
 use super::messages::{Handed, Lease, Report, RowCell, Terms, Ticket, ToControl, ToShard, Unwritten};
 use crate::request::{Outcome, RequestId};
@@ -163,7 +166,7 @@ impl Control {
     }
 }
 
-impl InPlace {
+impl Core {
     fn control_mut(&mut self) -> &mut Control {
         match &mut self.place {
             Place::Control(control) => control,
@@ -234,38 +237,6 @@ impl InPlace {
         }
     }
 
-    /// Takes a message of another shard.
-    pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
-        match message {
-            ToControl::Handed(part, handed) => {
-                let is_held = self.is_changing() || self.are_logs_lent();
-                let other = &mut self.control_mut().others[shard];
-                if is_held || other.state == State::Recalling {
-                    other.held.push((part, handed));
-                } else {
-                    self.begin_part(shard, (part, handed), fx);
-                }
-            }
-            ToControl::Recalled(logs) => {
-                let other = &mut self.control_mut().others[shard];
-                assert!(other.state == State::Recalling && other.leases.is_empty(), "a recall of {other:?}");
-                assert!(other.has_logs == logs.is_some(), "a recall with logs {}", logs.is_some());
-                (other.state, other.has_logs) = (State::In, false);
-                logs.into_iter().for_each(|logs| self.take_logs_back(*logs));
-            }
-            ToControl::Holds => {
-                let other = &mut self.control_mut().others[shard];
-                assert!(other.state == State::Asked, "{:?} holds requests", other.state);
-                other.state = State::Held;
-            }
-            ToControl::Failed(seat) => self.fail_member(self.seat(seat)),
-            ToControl::Ask(lease, ticket) => self.ask_for(shard, lease, ticket),
-            ToControl::GiveBack(lease, ticket) => self.take_lease_back(now, shard, lease, ticket),
-            ToControl::Reported(report) => self.control_mut().others[shard].report = *report,
-            ToControl::Conditions(all) => self.control_mut().others[shard].conditions = all,
-        }
-    }
-
     fn ask_for(&mut self, shard: usize, lease: Lease, ticket: Ticket) {
         let before = self.control_mut().others[shard].leases.insert(lease, (ticket, false));
         assert!(before.is_none(), "shard {shard} asks twice for {lease:?}");
@@ -284,50 +255,6 @@ impl InPlace {
         }
     }
 
-    /// Lends what is durable, begins what was held, and gives strips out or calls them in; true when something moved.
-    pub(in super::super) fn advance_control(&mut self, fx: &mut Effects) -> bool {
-        if !matches!(self.place, Place::Control(_)) {
-            return false;
-        }
-        let mut moves = self.grant_leases();
-        moves |= self.begin_held(fx);
-        moves | self.turn_shards()
-    }
-
-    /// Takes each shard to its next state; true when one moved.
-    fn turn_shards(&mut self) -> bool {
-        let Place::Control(control) = &self.place else { return false };
-        let (is_plain, has_logs) = (self.is_plain(), self.ahead.logs.is_some());
-        let are_held = control.others.iter().all(|other| other.state == State::Held);
-        let may_lend = !has_logs || (are_held && self.may_lend_logs());
-        let next = |state: State| match (is_plain, state) {
-            (true, State::In) if has_logs => Some(State::Asked),
-            (true, State::In) => Some(State::Out),
-            (true, State::Held) if may_lend => Some(State::Out),
-            (false, State::Held) => Some(State::In),
-            (false, State::Out) => Some(State::Recalling),
-            _ => None,
-        };
-        let others = control.others.iter().enumerate();
-        let turning: Vec<(usize, State)> =
-            others.filter_map(|(shard, other)| Some((shard, next(other.state)?))).collect();
-        if turning.iter().any(|(_, to)| *to == State::Out) {
-            // What is kept here of a strip is not what a shard leaves there.
-            self.cache.clear(&mut self.stock);
-        }
-        for &(shard, to) in &turning {
-            let message = match to {
-                State::In => ToShard::Release,
-                State::Asked => ToShard::Hold,
-                State::Out => ToShard::Terms(Box::new(self.terms(shard))),
-                State::Recalling => ToShard::Recall,
-                State::Held => unreachable!("shards say so themselves"),
-            };
-            self.control_mut().turn(shard, to, message);
-        }
-        !turning.is_empty()
-    }
-
     /// Terms of a shard, with its logs.
     fn terms(&mut self, shard: usize) -> Terms {
         let logs = self.lend_logs(shard);
@@ -343,7 +270,7 @@ impl InPlace {
         let has_mark = self.scribe.is_ready() && !self.members.is_broken();
         // See `are_bits_durable`.
         let are_recorded = !self.has_unrecorded_failure();
-        let InPlace { place, pages, .. } = self;
+        let Core { place, pages, .. } = self;
         let Place::Control(control) = place else { return false };
         let Control { others, messages, .. } = &mut **control;
         let before = messages.len();
@@ -364,36 +291,13 @@ impl InPlace {
         messages.len() > before
     }
 
-    fn begin_held(&mut self, fx: &mut Effects) -> bool {
-        if self.is_changing() || self.are_logs_lent() {
-            return false;
-        }
-        let mut moves = false;
-        for shard in 0..self.control_mut().others.len() {
-            let other = &mut self.control_mut().others[shard];
-            if other.state == State::Recalling {
-                continue;
-            }
-            // What comes for a strip during a recall is handed over before its round has ended: until it is known which pieces are not
-            // written, a member is believed that has neither the old content nor the new.
-            let is_unwritten = |(_, handed): &(u32, Handed)| matches!(handed, Handed::Unwritten { .. });
-            let (first, rest): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut other.held).into_iter().partition(is_unwritten);
-            for part in first.into_iter().chain(rest) {
-                moves = true;
-                self.begin_part(shard, part, fx);
-            }
-        }
-        moves
-    }
-
     /// True when shards may work by themselves.
     fn is_plain(&self) -> bool {
         let Place::Control(control) = &self.place else { return false };
         let are_whole = !self.members.is_degraded() && self.members.newcomers().next().is_none();
         let is_simple = self.are_logs_plain(control) && self.ahead.journal.is_none() && !self.is_replaying();
         let has_lists = !self.bad_blocks.is_empty() || self.has_unrecorded_bad_blocks();
-        let is_swept = self.sweeps.in_flight > 0 || self.scrub.is_active();
+        let is_swept = self.background.sweeps.in_flight > 0 || self.background.scrub.is_active();
         let seats =
             || self.members.live().iter().map(|role| self.members.seat(super::super::members::role(role)));
         !self.is_stopping
@@ -404,38 +308,6 @@ impl InPlace {
             && !has_lists
             && !is_swept
             && seats().all(|seat| control.seated.contains(seat.index()))
-    }
-
-    /// Begins a part that another shard handed over.
-    fn begin_part(&mut self, shard: usize, (part, handed): (u32, Handed), fx: &mut Effects) {
-        let frames = handed.frames_count();
-        self.stock.pool().adopt(frames);
-        let number = self.control_mut().parts.insert(OpenPart { shard, part, frames });
-        let id = RequestId(HANDED | u64::from(number));
-        let request = match handed {
-            Handed::Read { lba, frames } => {
-                let run = u64::try_from(frames.len()).expect("a run of a chunk");
-                let request = self.requests.open_handed(id, Some(frames));
-                self.read_run(request, lba, (0, run), fx);
-                request
-            }
-            Handed::Write { cells, durable } => {
-                let request = self.requests.open_handed(id, None);
-                self.write_handed(request, cells, durable);
-                request
-            }
-            Handed::Zero(rows) => {
-                let request = self.requests.open_handed(id, None);
-                self.zero_handed(request, rows);
-                request
-            }
-            Handed::Unwritten { pieces, written } => {
-                let request = self.requests.open_handed(id, None);
-                self.list_unwritten(request, pieces, written);
-                request
-            }
-        };
-        self.part_done(request, fx);
     }
 
     /// Pieces were not written with a shard: as with a round of this engine, all others of their rows were.
@@ -450,29 +322,6 @@ impl InPlace {
         for (row, pieces) in written {
             let (strip, row) = self.place_of_row(row);
             self.requests.note_listed(request, (strip, row, pieces));
-        }
-    }
-
-    fn write_handed(&mut self, request: u32, cells: Vec<RowCell>, durable: bool) {
-        if self.is_read_only() {
-            cells.into_iter().filter_map(|cell| cell.frame).for_each(|frame| self.stock.pool().give(frame));
-            return self.requests.fail(request);
-        }
-        if let Some(first) = cells.first() {
-            let lba = self.lba_of_cell(first);
-            let count = u64::try_from(cells.len()).expect("cells of a strip");
-            self.window.note_write(lba.0, count, self.requests.load().in_flight);
-        }
-        let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
-        for RowCell { row, piece, frame } in cells {
-            let (strip, row) = self.place_of_row(row);
-            strips.entry(strip).or_default().push(Cell { row, piece, frame });
-        }
-        for (strip, cells) in strips {
-            for cells in self.admissible(strip, cells) {
-                self.requests.add_part(request);
-                self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
-            }
         }
     }
 
@@ -491,22 +340,6 @@ impl InPlace {
             jobs.push(cells.extract_if(.., |cell| rows[&cell.row].contains(cell.piece)).collect());
         }
         jobs
-    }
-
-    fn zero_handed(&mut self, request: u32, rows: Range<u64>) {
-        if self.is_read_only() {
-            return self.requests.fail(request);
-        }
-        let strips = self.map.strip_of(rows.start).0..=self.map.strip_of(rows.end - 1).0;
-        for strip in strips.map(Strip) {
-            // A journal has no words for whole stripes of zeros.
-            let work = match self.ahead.journal {
-                Some(_) => Work::Write { cells: self.zeros_of(strip), durable: false },
-                None => Work::Zero,
-            };
-            self.requests.add_part(request);
-            self.offer(strip, Job { request: Some(request), work });
-        }
     }
 
     /// All data of a strip, as zeros.
@@ -548,16 +381,6 @@ impl InPlace {
         true
     }
 
-    /// What the engine has done, with what other shards reported.
-    pub(in super::super) fn report(&self) -> Report {
-        let cache_frames = (self.cache.frames(), self.cache.frames_max());
-        let mut report = Report { counters: self.counters, cache_frames, strips: self.table.len() };
-        if let Place::Control(control) = &self.place {
-            control.add_reports(&mut report);
-        }
-        report
-    }
-
     /// Asserts what must hold between events.
     pub(in super::super) fn check_shards(&self) {
         let Place::Control(control) = &self.place else { return };
@@ -581,7 +404,194 @@ impl InPlace {
             }
         }
         if control.is_shared() {
-            assert!(self.sweeps.in_flight == 0, "strips of others are swept");
+            assert!(self.background.sweeps.in_flight == 0, "strips of others are swept");
         }
+    }
+}
+
+impl Strips {
+    /// Takes each shard to its next state; true when one moved.
+    fn turn_shards(&mut self) -> bool {
+        let Place::Control(control) = &self.core.place else { return false };
+        let (is_plain, has_logs) = (self.core.is_plain(), self.core.ahead.logs.is_some());
+        let are_held = control.others.iter().all(|other| other.state == State::Held);
+        let may_lend = !has_logs || (are_held && self.core.may_lend_logs());
+        let next = |state: State| match (is_plain, state) {
+            (true, State::In) if has_logs => Some(State::Asked),
+            (true, State::In) => Some(State::Out),
+            (true, State::Held) if may_lend => Some(State::Out),
+            (false, State::Held) => Some(State::In),
+            (false, State::Out) => Some(State::Recalling),
+            _ => None,
+        };
+        let others = control.others.iter().enumerate();
+        let turning: Vec<(usize, State)> =
+            others.filter_map(|(shard, other)| Some((shard, next(other.state)?))).collect();
+        if turning.iter().any(|(_, to)| *to == State::Out) {
+            // What is kept here of a strip is not what a shard leaves there.
+            self.cache.clear(&mut self.core.stock);
+        }
+        for &(shard, to) in &turning {
+            let message = match to {
+                State::In => ToShard::Release,
+                State::Asked => ToShard::Hold,
+                State::Out => ToShard::Terms(Box::new(self.core.terms(shard))),
+                State::Recalling => ToShard::Recall,
+                State::Held => unreachable!("shards say so themselves"),
+            };
+            self.core.control_mut().turn(shard, to, message);
+        }
+        !turning.is_empty()
+    }
+
+    fn write_handed(&mut self, request: u32, cells: Vec<RowCell>, durable: bool) {
+        if self.core.is_read_only() {
+            cells
+                .into_iter()
+                .filter_map(|cell| cell.frame)
+                .for_each(|frame| self.core.stock.pool().give(frame));
+            return self.core.requests.fail(request);
+        }
+        if let Some(first) = cells.first() {
+            let lba = self.core.lba_of_cell(first);
+            let count = u64::try_from(cells.len()).expect("cells of a strip");
+            self.window.note_write(lba.0, count, self.core.requests.load().in_flight);
+        }
+        let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
+        for RowCell { row, piece, frame } in cells {
+            let (strip, row) = self.core.place_of_row(row);
+            strips.entry(strip).or_default().push(Cell { row, piece, frame });
+        }
+        for (strip, cells) in strips {
+            for cells in self.core.admissible(strip, cells) {
+                self.core.requests.add_part(request);
+                self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+            }
+        }
+    }
+
+    fn zero_handed(&mut self, request: u32, rows: Range<u64>) {
+        if self.core.is_read_only() {
+            return self.core.requests.fail(request);
+        }
+        let strips = self.core.map.strip_of(rows.start).0..=self.core.map.strip_of(rows.end - 1).0;
+        for strip in strips.map(Strip) {
+            // A journal has no words for whole stripes of zeros.
+            let work = match self.core.ahead.journal {
+                Some(_) => Work::Write { cells: self.core.zeros_of(strip), durable: false },
+                None => Work::Zero,
+            };
+            self.core.requests.add_part(request);
+            self.offer(strip, Job { request: Some(request), work });
+        }
+    }
+
+    /// What the engine has done, with what other shards reported.
+    pub(in super::super) fn report(&self) -> Report {
+        let cache_frames = (self.cache.frames(), self.cache.frames_max());
+        let mut report = Report { counters: self.core.counters, cache_frames, strips: self.core.table.len() };
+        if let Place::Control(control) = &self.core.place {
+            control.add_reports(&mut report);
+        }
+        report
+    }
+}
+
+impl Clients {
+    /// Takes a message of another shard.
+    pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
+        match message {
+            ToControl::Handed(part, handed) => {
+                let is_held = self.strips.core.is_changing() || self.strips.core.are_logs_lent();
+                let other = &mut self.strips.core.control_mut().others[shard];
+                if is_held || other.state == State::Recalling {
+                    other.held.push((part, handed));
+                } else {
+                    self.begin_part(shard, (part, handed), fx);
+                }
+            }
+            ToControl::Recalled(logs) => {
+                let other = &mut self.strips.core.control_mut().others[shard];
+                assert!(other.state == State::Recalling && other.leases.is_empty(), "a recall of {other:?}");
+                assert!(other.has_logs == logs.is_some(), "a recall with logs {}", logs.is_some());
+                (other.state, other.has_logs) = (State::In, false);
+                logs.into_iter().for_each(|logs| self.strips.core.take_logs_back(*logs));
+            }
+            ToControl::Holds => {
+                let other = &mut self.strips.core.control_mut().others[shard];
+                assert!(other.state == State::Asked, "{:?} holds requests", other.state);
+                other.state = State::Held;
+            }
+            ToControl::Failed(seat) => self.strips.core.fail_member(self.strips.core.seat(seat)),
+            ToControl::Ask(lease, ticket) => self.strips.core.ask_for(shard, lease, ticket),
+            ToControl::GiveBack(lease, ticket) => self.strips.core.take_lease_back(now, shard, lease, ticket),
+            ToControl::Reported(report) => self.strips.core.control_mut().others[shard].report = *report,
+            ToControl::Conditions(all) => self.strips.core.control_mut().others[shard].conditions = all,
+        }
+    }
+
+    /// Lends what is durable, begins what was held, and gives strips out or calls them in; true when something moved.
+    pub(in super::super) fn advance_control(&mut self, fx: &mut Effects) -> bool {
+        if !matches!(self.strips.core.place, Place::Control(_)) {
+            return false;
+        }
+        let mut moves = self.strips.core.grant_leases();
+        moves |= self.begin_held(fx);
+        moves | self.strips.turn_shards()
+    }
+
+    fn begin_held(&mut self, fx: &mut Effects) -> bool {
+        if self.strips.core.is_changing() || self.strips.core.are_logs_lent() {
+            return false;
+        }
+        let mut moves = false;
+        for shard in 0..self.strips.core.control_mut().others.len() {
+            let other = &mut self.strips.core.control_mut().others[shard];
+            if other.state == State::Recalling {
+                continue;
+            }
+            // What comes for a strip during a recall is handed over before its round has ended: until it is known which pieces are not
+            // written, a member is believed that has neither the old content nor the new.
+            let is_unwritten = |(_, handed): &(u32, Handed)| matches!(handed, Handed::Unwritten { .. });
+            let (first, rest): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut other.held).into_iter().partition(is_unwritten);
+            for part in first.into_iter().chain(rest) {
+                moves = true;
+                self.begin_part(shard, part, fx);
+            }
+        }
+        moves
+    }
+
+    /// Begins a part that another shard handed over.
+    fn begin_part(&mut self, shard: usize, (part, handed): (u32, Handed), fx: &mut Effects) {
+        let frames = handed.frames_count();
+        self.strips.core.stock.pool().adopt(frames);
+        let number = self.strips.core.control_mut().parts.insert(OpenPart { shard, part, frames });
+        let id = RequestId(HANDED | u64::from(number));
+        let request = match handed {
+            Handed::Read { lba, frames } => {
+                let run = u64::try_from(frames.len()).expect("a run of a chunk");
+                let request = self.strips.core.requests.open_handed(id, Some(frames));
+                self.read_run(request, lba, (0, run), fx);
+                request
+            }
+            Handed::Write { cells, durable } => {
+                let request = self.strips.core.requests.open_handed(id, None);
+                self.strips.write_handed(request, cells, durable);
+                request
+            }
+            Handed::Zero(rows) => {
+                let request = self.strips.core.requests.open_handed(id, None);
+                self.strips.zero_handed(request, rows);
+                request
+            }
+            Handed::Unwritten { pieces, written } => {
+                let request = self.strips.core.requests.open_handed(id, None);
+                self.strips.core.list_unwritten(request, pieces, written);
+                request
+            }
+        };
+        self.part_done(request, fx);
     }
 }

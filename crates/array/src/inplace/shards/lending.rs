@@ -10,9 +10,11 @@
 //! *A failure comes first* here, too: a shard that met one begins no batch, and no round of it writes, until all is recalled. Rows of its
 //! strips are in its own logs alone, so what other shards write meanwhile takes no header away that such a row needs.
 
+use super::super::Effects;
+use super::super::clients::Clients;
+use super::super::core::Core;
 use super::super::logs::Logs;
 use super::super::table::Logged;
-use super::super::{Effects, InPlace};
 use super::Place;
 use super::control::Control;
 use super::messages::ToControl;
@@ -41,7 +43,7 @@ fn blocks_read(requests: &[Request]) -> usize {
     requests.iter().map(blocks).sum()
 }
 
-impl InPlace {
+impl Core {
     fn lent(&self) -> Option<&Lent> {
         match &self.place {
             Place::Shard(shard) => Some(&shard.lent),
@@ -72,13 +74,6 @@ impl InPlace {
             shard.say(ToControl::Holds);
         }
         tells
-    }
-
-    /// Begins what was held.
-    pub(super) fn let_held_go(&mut self, fx: &mut Effects) {
-        let lent = &mut self.shard_mut().lent;
-        lent.is_holding = false;
-        std::mem::take(&mut lent.held).into_iter().for_each(|request| self.submit(request, fx));
     }
 
     /// A request, unless it is held.
@@ -188,5 +183,14 @@ impl InPlace {
     /// Logs come back.
     pub(super) fn take_logs_back(&mut self, lent: Logs) {
         self.ahead.logs.as_mut().expect("logs stay logs while they are lent").take_back(lent);
+    }
+}
+
+impl Clients {
+    /// Begins what was held.
+    pub(super) fn let_held_go(&mut self, fx: &mut Effects) {
+        let lent = &mut self.strips.core.shard_mut().lent;
+        lent.is_holding = false;
+        std::mem::take(&mut lent.held).into_iter().for_each(|request| self.submit(request, fx));
     }
 }

@@ -5,11 +5,14 @@
 //! that has not begun to write is, too. Of a round that has, the pieces that could not be written are. A part is handed over when no round of its strip is in flight; but for a recall, where the control
 //! shard begins nothing before it was confirmed.
 
+use super::super::Effects;
+use super::super::clients::Clients;
 use super::super::completions::PieceCommand;
+use super::super::core::Core;
 use super::super::map::Strip;
 use super::super::row_set::RowSet;
+use super::super::strips::Strips;
 use super::super::table::{Cell, Job, Kind, Logged, Phase, Round, Slot, Wanted, Work};
-use super::super::{Effects, InPlace};
 use super::Place;
 use super::leases::Leases;
 use super::lending::Lent;
@@ -190,27 +193,11 @@ fn groups(kind: Kind, jobs: &[(u32, RowSet)], rows: RowSet) -> Vec<(Vec<u32>, Ro
     groups.into_iter().collect()
 }
 
-impl InPlace {
+impl Core {
     pub(super) fn shard_mut(&mut self) -> &mut Shard {
         match &mut self.place {
             Place::Shard(shard) => shard,
             Place::Alone | Place::Control(_) => unreachable!("only a shard has terms"),
-        }
-    }
-
-    /// Takes a message of the control shard that is not about a device.
-    pub fn hear_control(&mut self, message: ToShard, fx: &mut Effects) {
-        match message {
-            ToShard::Terms(terms) => {
-                self.accept(*terms);
-                self.let_held_go(fx);
-            }
-            ToShard::Recall => self.begin_recall(),
-            ToShard::Hold => self.begin_holding(),
-            ToShard::Release => self.let_held_go(fx),
-            ToShard::Granted(lease, ticket) => self.on_granted(lease, ticket),
-            ToShard::Answer { part, outcome, frames } => self.on_answered(part, outcome, frames, fx),
-            ToShard::Abandon(_) | ToShard::Seat(..) => unreachable!("devices are the volume's"),
         }
     }
 
@@ -226,29 +213,9 @@ impl InPlace {
         (shard.is_recalled, shard.has_confirmed, shard.region_sectors) = (false, false, region_sectors);
     }
 
-    fn begin_recall(&mut self) {
-        self.shard_mut().is_recalled = true;
-        self.cache.clear(&mut self.stock);
-        self.table.run_all();
-    }
-
     fn on_granted(&mut self, lease: Lease, ticket: Ticket) {
         if self.shard_mut().leases.grant(lease, ticket) {
             self.table.logging().into_iter().for_each(|slot| self.table.run(slot));
-        }
-    }
-
-    fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
-        let Part { requests, index, .. } = self.shard_mut().take_back(part);
-        match index {
-            Some(index) => self.requests.put_frames(requests[0], index, &mut frames),
-            None => self.stock.pool().give_many(&mut frames),
-        }
-        for request in requests {
-            if outcome == Outcome::IoError {
-                self.requests.fail(request);
-            }
-            self.part_done(request, fx);
         }
     }
 
@@ -282,141 +249,10 @@ impl InPlace {
         self.hand_run(strip, request, (lba, index, count));
     }
 
-    /// Hands work over that was not begun.
-    pub(in super::super) fn hand_job(&mut self, strip: Strip, Job { request, work }: Job) {
-        let rows = self.map.rows_of(strip);
-        let request = request.expect("sweeps are the control shard's");
-        let handed = match work {
-            Work::Read(wanted) => return self.hand_unread(strip, request, wanted),
-            Work::Write { mut cells, durable } => {
-                let of_row = |cell: &mut Cell| RowCell {
-                    row: rows.start + u64::from(cell.row),
-                    piece: cell.piece,
-                    frame: cell.frame.take(),
-                };
-                let handed: Vec<RowCell> = cells.iter_mut().map(of_row).collect();
-                cells.clear();
-                self.table.pools.cells.push(cells);
-                Handed::Write { cells: handed, durable }
-            }
-            Work::Zero => Handed::Zero(rows),
-            work => unreachable!("{work:?} is the control shard's"),
-        };
-        // The control shard writes it: what is kept here of the strip does not follow.
-        self.forget_strip(strip);
-        self.shard_mut().hand(vec![request], strip, (handed, None));
-    }
-
-    /// A command of a round failed: the round is handed over when all of its commands are answered. Of several rows that were not written each
-    /// is written for itself before that.
-    pub(in super::super) fn spoil(
-        &mut self,
-        member: Role,
-        (command, status): (PieceCommand, Status),
-        frames: Vec<Frame>,
-        fx: &mut Effects,
-    ) {
-        let is_gone = matches!(status, Status::DeviceGone | Status::OutOfRange);
-        if command.is_write && command.count > 1 && !frames.is_empty() && !is_gone {
-            for (row, frame) in (command.first..).zip(frames) {
-                self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);
-            }
-            return;
-        }
-        self.stock.give_vec(frames);
-        self.table.slot_mut(command.slot).round_mut().is_spoiled = true;
-        if command.is_write {
-            let unwritten =
-                Unwritten { seat: self.seat(member), rows: self.rows_of_command(command), is_gone };
-            self.shard_mut().unwritten.push((command.slot, unwritten));
-            self.freeze_logs();
-        }
-    }
-
-    /// Hands over which pieces of a round were not written, with the rows that have such: requests of other rows are done.
-    fn hand_unwritten(&mut self, number: u32, strip: Strip, round: &Round, fx: &mut Effects) {
-        let start = self.map.rows_of(strip).start;
-        let unwritten = &mut self.shard_mut().unwritten;
-        let mut pieces: Vec<Unwritten> =
-            unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
-        let written = self.written_in(round.kind, &round.rows);
-        let row_of = |place: u16| start + u64::from(place);
-        let is_lacking = |place: &u16| pieces.iter().any(|piece| piece.rows.contains(&row_of(*place)));
-        let lacking: RowSet = written.iter().map(|(place, _)| *place).filter(is_lacking).collect();
-        for (requests, rows) in groups(round.kind, &round.jobs, lacking) {
-            let own = written.iter().filter(|(place, _)| rows.contains(*place));
-            let written = own.map(|(place, pieces)| (row_of(*place), *pieces)).collect();
-            let handed = Handed::Unwritten { pieces: std::mem::take(&mut pieces), written };
-            self.hand_for(requests, strip, handed);
-        }
-        if !pieces.is_empty() {
-            self.hand_for(Vec::new(), strip, Handed::Unwritten { pieces, written: Vec::new() });
-        }
-        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
-    }
-
     /// Hands a part over that these requests wait for, beside what they waited for before.
     fn hand_for(&mut self, requests: Vec<u32>, strip: Strip, handed: Handed) {
         requests.iter().for_each(|request| self.requests.add_part(*request));
         self.shard_mut().hand(requests, strip, (handed, None));
-    }
-
-    /// Hands over what must not go on here; true when there is nothing else to do for the slot.
-    pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32, fx: &mut Effects) -> bool {
-        let Slot { strip, round, .. } = self.table.slot(number);
-        let is_away = self.is_away(*strip);
-        match round {
-            Some(round) if round.pending > 0 => return true,
-            Some(round) if round.logged == Logged::Waits && self.is_batch_on_its_way(number) => return true,
-            Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
-                self.hand_round(now, number, fx);
-            }
-            Some(_) => return false,
-            None if is_away || self.table.slot(number).waits_to_read() => {}
-            None => return false,
-        }
-        let slot = self.table.slot_mut(number);
-        let (strip, waiting) = (slot.strip, std::mem::take(&mut slot.waiting));
-        slot.release();
-        waiting.into_iter().for_each(|job| self.hand_job(strip, job));
-        self.window.forget(number);
-        self.table.starved.retain(|starved| *starved != number);
-        self.table.close_resting(number);
-        self.feed_starved();
-        true
-    }
-
-    /// Hands a round over, with all that it was to write.
-    fn hand_round(&mut self, now: Instant, number: u32, fx: &mut Effects) {
-        let slot = self.table.slot_mut(number);
-        let strip = slot.strip;
-        let mut round = slot.round.take().expect("a round that is handed over");
-        assert!(round.pending == 0, "{} commands in flight", round.pending);
-        self.leave_log(number, round.logged);
-        self.forget_strip(strip);
-        match round.kind {
-            _ if round.phase() == Phase::Writing => self.hand_unwritten(number, strip, &round, fx),
-            Kind::Write => self.hand_unbegun(strip, &mut round, fx),
-            Kind::Zero => {
-                let requests = round.jobs.iter().map(|(request, _)| *request).collect();
-                let rows = self.map.rows_of(strip);
-                self.shard_mut().hand(requests, strip, (Handed::Zero(rows), None));
-            }
-            kind => unreachable!("a round of {kind:?} is the control shard's"),
-        }
-        self.end_marked_round(now, &round);
-        self.give_rows_back(&mut round);
-        self.table.pools.keep_round(round);
-    }
-
-    /// Hands a round over that has not begun to write.
-    fn hand_unbegun(&mut self, strip: Strip, round: &mut Round, fx: &mut Effects) {
-        for (requests, rows) in groups(Kind::Write, &round.jobs, round.rows.set()) {
-            let handed = Handed::Write { cells: self.cells_of(strip, round, rows), durable: round.durable };
-            self.stock.part_with(handed.frames_count());
-            self.hand_for(requests, strip, handed);
-        }
-        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
     }
 
     /// Blocks that clients gave a round, of these rows.
@@ -430,34 +266,6 @@ impl InPlace {
             }
         }
         cells
-    }
-
-    /// Gives leases back, confirms a recall, reports; true when something moved.
-    pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
-        let is_resting = self.table.is_empty() && self.direct.is_empty() && self.are_logs_resting();
-        let shard = self.shard_mut();
-        let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
-        if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
-            shard.has_confirmed = true;
-            let logs = self.ahead.logs.take().map(Box::new);
-            self.shard_mut().say(ToControl::Recalled(logs));
-            moves = true;
-        }
-        moves |= self.tell_holding();
-        if now >= self.shard_mut().tell_at {
-            self.tell_report(now);
-        }
-        moves
-    }
-
-    fn tell_report(&mut self, now: Instant) {
-        let report = self.report();
-        let shard = self.shard_mut();
-        if shard.told != report {
-            shard.told = report;
-            shard.tell_at = now + REPORT_EVERY;
-            shard.messages.push(ToControl::Reported(Box::new(report)));
-        }
     }
 
     /// Tells the control shard of devices that do not answer, or lack room; and when there are none any more.
@@ -483,5 +291,211 @@ impl InPlace {
         if let Place::Shard(shard) = &mut self.place {
             into.append(&mut shard.messages);
         }
+    }
+}
+
+impl Strips {
+    fn begin_recall(&mut self) {
+        self.core.shard_mut().is_recalled = true;
+        self.cache.clear(&mut self.core.stock);
+        self.core.table.run_all();
+    }
+
+    /// Hands work over that was not begun.
+    pub(in super::super) fn hand_job(&mut self, strip: Strip, Job { request, work }: Job) {
+        let rows = self.core.map.rows_of(strip);
+        let request = request.expect("sweeps are the control shard's");
+        let handed = match work {
+            Work::Read(wanted) => return self.core.hand_unread(strip, request, wanted),
+            Work::Write { mut cells, durable } => {
+                let of_row = |cell: &mut Cell| RowCell {
+                    row: rows.start + u64::from(cell.row),
+                    piece: cell.piece,
+                    frame: cell.frame.take(),
+                };
+                let handed: Vec<RowCell> = cells.iter_mut().map(of_row).collect();
+                cells.clear();
+                self.core.table.pools.cells.push(cells);
+                Handed::Write { cells: handed, durable }
+            }
+            Work::Zero => Handed::Zero(rows),
+            work => unreachable!("{work:?} is the control shard's"),
+        };
+        // The control shard writes it: what is kept here of the strip does not follow.
+        self.forget_strip(strip);
+        self.core.shard_mut().hand(vec![request], strip, (handed, None));
+    }
+
+    /// A command of a round failed: the round is handed over when all of its commands are answered. Of several rows that were not written each
+    /// is written for itself before that.
+    pub(in super::super) fn spoil(
+        &mut self,
+        member: Role,
+        (command, status): (PieceCommand, Status),
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
+        let is_gone = matches!(status, Status::DeviceGone | Status::OutOfRange);
+        if command.is_write && command.count > 1 && !frames.is_empty() && !is_gone {
+            for (row, frame) in (command.first..).zip(frames) {
+                self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);
+            }
+            return;
+        }
+        self.core.stock.give_vec(frames);
+        self.core.table.slot_mut(command.slot).round_mut().is_spoiled = true;
+        if command.is_write {
+            let unwritten =
+                Unwritten { seat: self.core.seat(member), rows: self.core.rows_of_command(command), is_gone };
+            self.core.shard_mut().unwritten.push((command.slot, unwritten));
+            self.core.freeze_logs();
+        }
+    }
+
+    fn tell_report(&mut self, now: Instant) {
+        let report = self.report();
+        let shard = self.core.shard_mut();
+        if shard.told != report {
+            shard.told = report;
+            shard.tell_at = now + REPORT_EVERY;
+            shard.messages.push(ToControl::Reported(Box::new(report)));
+        }
+    }
+}
+
+impl Clients {
+    /// Takes a message of the control shard that is not about a device.
+    pub fn hear_control(&mut self, message: ToShard, fx: &mut Effects) {
+        match message {
+            ToShard::Terms(terms) => {
+                self.strips.core.accept(*terms);
+                self.let_held_go(fx);
+            }
+            ToShard::Recall => self.strips.begin_recall(),
+            ToShard::Hold => self.strips.core.begin_holding(),
+            ToShard::Release => self.let_held_go(fx),
+            ToShard::Granted(lease, ticket) => self.strips.core.on_granted(lease, ticket),
+            ToShard::Answer { part, outcome, frames } => self.on_answered(part, outcome, frames, fx),
+            ToShard::Abandon(_) | ToShard::Seat(..) => unreachable!("devices are the volume's"),
+        }
+    }
+
+    fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
+        let Part { requests, index, .. } = self.strips.core.shard_mut().take_back(part);
+        match index {
+            Some(index) => self.strips.core.requests.put_frames(requests[0], index, &mut frames),
+            None => self.strips.core.stock.pool().give_many(&mut frames),
+        }
+        for request in requests {
+            if outcome == Outcome::IoError {
+                self.strips.core.requests.fail(request);
+            }
+            self.part_done(request, fx);
+        }
+    }
+
+    /// Hands over which pieces of a round were not written, with the rows that have such: requests of other rows are done.
+    fn hand_unwritten(&mut self, number: u32, strip: Strip, round: &Round, fx: &mut Effects) {
+        let start = self.strips.core.map.rows_of(strip).start;
+        let unwritten = &mut self.strips.core.shard_mut().unwritten;
+        let mut pieces: Vec<Unwritten> =
+            unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
+        let written = self.strips.core.written_in(round.kind, &round.rows);
+        let row_of = |place: u16| start + u64::from(place);
+        let is_lacking = |place: &u16| pieces.iter().any(|piece| piece.rows.contains(&row_of(*place)));
+        let lacking: RowSet = written.iter().map(|(place, _)| *place).filter(is_lacking).collect();
+        for (requests, rows) in groups(round.kind, &round.jobs, lacking) {
+            let own = written.iter().filter(|(place, _)| rows.contains(*place));
+            let written = own.map(|(place, pieces)| (row_of(*place), *pieces)).collect();
+            let handed = Handed::Unwritten { pieces: std::mem::take(&mut pieces), written };
+            self.strips.core.hand_for(requests, strip, handed);
+        }
+        if !pieces.is_empty() {
+            self.strips.core.hand_for(Vec::new(), strip, Handed::Unwritten { pieces, written: Vec::new() });
+        }
+        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
+    }
+
+    /// Hands over what must not go on here; true when there is nothing else to do for the slot.
+    pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32, fx: &mut Effects) -> bool {
+        let Slot { strip, round, .. } = self.strips.core.table.slot(number);
+        let is_away = self.strips.core.is_away(*strip);
+        match round {
+            Some(round) if round.pending > 0 => return true,
+            Some(round) if round.logged == Logged::Waits && self.strips.core.is_batch_on_its_way(number) => {
+                return true;
+            }
+            Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
+                self.hand_round(now, number, fx);
+            }
+            Some(_) => return false,
+            None if is_away || self.strips.core.table.slot(number).waits_to_read() => {}
+            None => return false,
+        }
+        let slot = self.strips.core.table.slot_mut(number);
+        let (strip, waiting) = (slot.strip, std::mem::take(&mut slot.waiting));
+        slot.release();
+        waiting.into_iter().for_each(|job| self.strips.hand_job(strip, job));
+        self.strips.window.forget(number);
+        self.strips.core.table.starved.retain(|starved| *starved != number);
+        self.strips.core.table.close_resting(number);
+        self.strips.core.feed_starved();
+        true
+    }
+
+    /// Hands a round over, with all that it was to write.
+    fn hand_round(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        let slot = self.strips.core.table.slot_mut(number);
+        let strip = slot.strip;
+        let mut round = slot.round.take().expect("a round that is handed over");
+        assert!(round.pending == 0, "{} commands in flight", round.pending);
+        self.strips.core.leave_log(number, round.logged);
+        self.strips.forget_strip(strip);
+        match round.kind {
+            _ if round.phase() == Phase::Writing => self.hand_unwritten(number, strip, &round, fx),
+            Kind::Write => self.hand_unbegun(strip, &mut round, fx),
+            Kind::Zero => {
+                let requests = round.jobs.iter().map(|(request, _)| *request).collect();
+                let rows = self.strips.core.map.rows_of(strip);
+                self.strips.core.shard_mut().hand(requests, strip, (Handed::Zero(rows), None));
+            }
+            kind => unreachable!("a round of {kind:?} is the control shard's"),
+        }
+        self.strips.core.end_marked_round(now, &round);
+        self.strips.core.give_rows_back(&mut round);
+        self.strips.core.table.pools.keep_round(round);
+    }
+
+    /// Hands a round over that has not begun to write.
+    fn hand_unbegun(&mut self, strip: Strip, round: &mut Round, fx: &mut Effects) {
+        for (requests, rows) in groups(Kind::Write, &round.jobs, round.rows.set()) {
+            let handed = Handed::Write {
+                cells: self.strips.core.cells_of(strip, round, rows),
+                durable: round.durable,
+            };
+            self.strips.core.stock.part_with(handed.frames_count());
+            self.strips.core.hand_for(requests, strip, handed);
+        }
+        round.jobs.iter().for_each(|(request, _)| self.part_done(*request, fx));
+    }
+
+    /// Gives leases back, confirms a recall, reports; true when something moved.
+    pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
+        let is_resting = self.strips.core.table.is_empty()
+            && self.direct.is_empty()
+            && self.strips.core.are_logs_resting();
+        let shard = self.strips.core.shard_mut();
+        let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
+        if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
+            shard.has_confirmed = true;
+            let logs = self.strips.core.ahead.logs.take().map(Box::new);
+            self.strips.core.shard_mut().say(ToControl::Recalled(logs));
+            moves = true;
+        }
+        moves |= self.strips.core.tell_holding();
+        if now >= self.strips.core.shard_mut().tell_at {
+            self.strips.tell_report(now);
+        }
+        moves
     }
 }

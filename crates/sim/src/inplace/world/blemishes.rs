@@ -147,7 +147,7 @@ impl World {
             }
         }
         let Some(volume) = &self.volume else { return };
-        for (role, entries) in volume.engine.bad_blocks() {
+        for (role, entries) in volume.engine.core().bad_blocks() {
             for entry in entries {
                 for row in self.rows_of(entry.sector, entry.sectors) {
                     let is_new = self.blemishes.listed.entry(row).or_default().insert(role.index());

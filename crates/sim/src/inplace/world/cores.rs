@@ -66,8 +66,9 @@ impl Cores {
         };
         self.shards = volumes.into_iter().map(shard).collect();
         let engine = &self.control.engine;
-        self.router =
-            Some(Router::new(engine.spread(count).in_units_of(engine.stripe_blocks(), unit_stripes)));
+        self.router = Some(Router::new(
+            engine.core().spread(count).in_units_of(engine.core().stripe_blocks(), unit_stripes),
+        ));
     }
 
     /// Time of an arrival: mostly soon, sometimes late.
@@ -183,7 +184,7 @@ impl Cores {
         match who.checked_sub(1) {
             None => {
                 let mut messages = Vec::new();
-                self.control.engine.take_messages_to_shards(&mut messages);
+                self.control.engine.core_mut().take_messages_to_shards(&mut messages);
                 for (shard, message) in messages {
                     let at = self.arrival(now);
                     is_soon |= at <= now;
@@ -192,7 +193,7 @@ impl Cores {
             }
             Some(shard) => {
                 let mut messages = Vec::new();
-                self.shards[shard].volume.engine.take_messages_to_control(&mut messages);
+                self.shards[shard].volume.engine.core_mut().take_messages_to_control(&mut messages);
                 for message in messages {
                     let at = self.arrival(now);
                     is_soon |= at <= now;
@@ -223,8 +224,8 @@ impl Cores {
 
     /// Describes what is under way, in one line.
     pub(super) fn describe(&self) -> String {
-        let shards = self.shards.iter().map(|shard| shard.volume.engine.describe());
-        [self.control.engine.describe()].into_iter().chain(shards).collect::<Vec<_>>().join(" || ")
+        let shards = self.shards.iter().map(|shard| shard.volume.engine.core().describe());
+        [self.control.engine.core().describe()].into_iter().chain(shards).collect::<Vec<_>>().join(" || ")
     }
 }
 

@@ -129,7 +129,7 @@ impl World {
             Loss::Fails => disk.fail_next_write(),
             Loss::TakenOut => {
                 let role = array::inplace::members::role(self.disks.len());
-                self.volume().engine.fail_member(role);
+                self.volume().engine.core_mut().fail_member(role);
             }
         }
     }

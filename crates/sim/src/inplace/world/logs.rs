@@ -89,7 +89,7 @@ impl World {
 
     /// What was in flight is settled once a replay is through.
     pub(super) fn look_at_replay(&mut self) {
-        if self.volume.as_ref().is_some_and(|volume| !volume.engine.is_replaying()) {
+        if self.volume.as_ref().is_some_and(|volume| !volume.engine.core().is_replaying()) {
             self.torn.in_flight.clear();
         }
     }

@@ -97,12 +97,12 @@ impl World {
     /// An empty disk for a member that failed, unless there is none.
     pub(super) fn add(&mut self, member: usize) -> Result<(), Failure> {
         let role = members::role(member);
-        if let Err(refused) = self.volume().engine.role_for(Some(role)) {
+        if let Err(refused) = self.volume().engine.core().role_for(Some(role)) {
             let status = self.volume().engine.status();
             let is_right = match refused {
                 AddRefused::Broken => status.is_broken,
                 AddRefused::Present(_) => !status.missing.contains(&role),
-                AddRefused::Changing => self.volume().engine.is_changing(),
+                AddRefused::Changing => self.volume().engine.core().is_changing(),
                 _ => false,
             };
             return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
@@ -117,7 +117,7 @@ impl World {
                 // Another one failed meanwhile.
                 AddRefused::Broken => return Ok(()),
                 // A spare stepped in meanwhile.
-                AddRefused::Present(_) if !self.volume().engine.is_vacant(role) => return Ok(()),
+                AddRefused::Present(_) if !self.volume().engine.core().is_vacant(role) => return Ok(()),
                 refused => return Err(Failure::new(format!("not added: {refused}"))),
             }
         }
@@ -129,8 +129,8 @@ impl World {
     pub(super) fn joining(&mut self) -> Result<(DiskHandle, Superblock), Failure> {
         let disk = self.blank();
         let engine = &self.volume().engine;
-        let bitmap_bytes = engine.bitmap_bytes();
-        let template = engine.template().expect("a member that is in sync").clone();
+        let bitmap_bytes = engine.core().bitmap_bytes();
+        let template = engine.core().template().expect("a member that is in sync").clone();
         let mut uuid = [0; 16];
         self.random.fill(&mut uuid);
         let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
@@ -174,7 +174,8 @@ impl World {
         loop {
             let status = self.volume().engine.status();
             let is_stuck = |rebuilding: &Rebuilding| rebuilding.rows_stuck > 0;
-            let is_over = status.rebuilding.iter().all(is_stuck) && !self.volume().engine.is_rebuilding();
+            let is_over =
+                status.rebuilding.iter().all(is_stuck) && !self.volume().engine.core().is_rebuilding();
             // A spare that waits takes the role of whoever is missing.
             let is_over = is_over && (self.spares.is_empty() || status.missing.is_empty());
             let is_over = is_over && (status.replacing.is_empty() || self.are_copies_stuck(&status));
@@ -226,7 +227,7 @@ impl World {
         }
         // With a log, a write that fails fails its member.
         let fails_writes = self.plan.has_lists && blemish != Blemish::Unreadable;
-        if fails_writes && (self.has_logs() || self.volume().engine.is_changing()) {
+        if fails_writes && (self.has_logs() || self.volume().engine.core().is_changing()) {
             return;
         }
         let lost = self.doubts.spoiled.entry(row).or_default();

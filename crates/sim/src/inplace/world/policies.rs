@@ -18,8 +18,8 @@ impl World {
             return Ok(());
         }
         let engine = &mut self.volume().engine;
-        let (status, before) = (engine.status(), engine.policy());
-        let (was_changing, is_replaying) = (engine.is_changing(), engine.is_replaying());
+        let (status, before) = (engine.status(), engine.core().policy());
+        let (was_changing, is_replaying) = (engine.core().is_changing(), engine.core().is_replaying());
         let refused = self.volume().begin_change(wish).err();
         let lacking = status.missing.len() + status.rebuilding.len();
         let is_synced = status.resync_left == 0 && status.rows_in_doubt == 0 && !is_replaying;
@@ -53,7 +53,7 @@ impl World {
     /// The policy that the engine has now is that of the world.
     pub(super) fn look_at_policy(&mut self) {
         let Some(volume) = &self.volume else { return };
-        if self.adopt(volume.engine.policy()) {
+        if self.adopt(volume.engine.core().policy()) {
             self.tally.policies += 1;
             self.is_new = false;
             // A bitmap says nothing of what was missed before there was one.

@@ -74,7 +74,7 @@ impl World {
     /// A member that works is to be replaced, unless it cannot be.
     pub(super) fn replace_beside(&mut self, member: usize, by_spare: bool) -> Result<(), Failure> {
         let role = members::role(member);
-        if let Err(refused) = self.volume().engine.can_replace(role) {
+        if let Err(refused) = self.volume().engine.core().can_replace(role) {
             return self.judge_refused_replacement(member, refused);
         }
         if by_spare {
@@ -97,7 +97,8 @@ impl World {
 
     fn judge_refused_replacement(&mut self, member: usize, refused: ReplaceRefused) -> Result<(), Failure> {
         let engine = &self.volume().engine;
-        let (status, policy, is_changing) = (engine.status(), engine.policy(), engine.is_changing());
+        let (status, policy, is_changing) =
+            (engine.status(), engine.core().policy(), engine.core().is_changing());
         let is_rebuilt = |role| status.rebuilding.iter().any(|other| other.role == role);
         let role = members::role(member);
         let is_right = match refused {
@@ -125,14 +126,14 @@ impl World {
             Loss::Fails => disk.fail_next_write(),
             Loss::TakenOut => {
                 let place = members::role(member).replacement();
-                self.volume().engine.fail_member(place);
+                self.volume().engine.core_mut().fail_member(place);
             }
         }
     }
 
     /// What became of replacements.
     pub(super) fn look_at_replacements(&mut self) -> Result<(), Failure> {
-        for (role, outcome) in self.volume().engine.take_outcomes() {
+        for (role, outcome) in self.volume().engine.core_mut().take_outcomes() {
             let member = role.index();
             let Some(disk) = self.replacements.disks.remove(&member) else {
                 return Err(Failure::new(format!("member {role}, which nobody replaces: {outcome:?}")));
@@ -167,7 +168,7 @@ impl World {
     /// True when copies wait for rows that cannot be read.
     pub(super) fn are_copies_stuck(&mut self, status: &Status) -> bool {
         let is_stuck = |replacing: &Replacing| replacing.rows_stuck > 0;
-        status.replacing.iter().all(is_stuck) && !self.volume().engine.is_rebuilding()
+        status.replacing.iter().all(is_stuck) && !self.volume().engine.core().is_rebuilding()
     }
 
     /// What a replacement counts is what its member has, on the media of a clean array.

@@ -19,8 +19,8 @@ impl World {
         loop {
             let Ok(found) = Member::read("disk", &disk) else { return Ok(()) };
             let engine = &self.volume().engine;
-            let (bitmap_bytes, newest) = (engine.bitmap_bytes(), engine.status().events);
-            let Some(template) = engine.template().cloned() else { return Ok(()) };
+            let (bitmap_bytes, newest) = (engine.core().bitmap_bytes(), engine.status().events);
+            let Some(template) = engine.core().template().cloned() else { return Ok(()) };
             let superblock = match returning(&template, &found, bitmap_bytes) {
                 Ok((_, superblock)) => superblock,
                 Err(refused) => return self.judge_device(&found, &refused),
@@ -70,7 +70,7 @@ impl World {
             CannotReturn::NoBitmap => {
                 !matches!(self.plan.policy, Policy::Bitmap(_))
                     || superblock.bitmap_sector().is_none()
-                    || self.volume().engine.is_changing()
+                    || self.volume().engine.core().is_changing()
             }
             CannotReturn::Rebuilt(_) => {
                 superblock.has(feature::RECOVERY_OFFSET) && !superblock.has(feature::RECOVERY_BITMAP)
@@ -93,7 +93,7 @@ impl World {
         let has_left = self.left.iter().any(|other| other.is(disk));
         let is_right = match refused {
             ReturnRefused::Role(AddRefused::Broken) => status.is_broken,
-            ReturnRefused::Role(AddRefused::Changing) => self.volume().engine.is_changing(),
+            ReturnRefused::Role(AddRefused::Changing) => self.volume().engine.core().is_changing(),
             ReturnRefused::Role(AddRefused::Present(_)) => !status.missing.contains(&role),
             ReturnRefused::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
             ReturnRefused::TooOld(own, cleared) => {

@@ -29,10 +29,10 @@ impl World {
         let member = arrays.first().and_then(|assembly| assembly.devices.iter().find(is_whole));
         let Some(template) = member.map(|(member, _)| member.superblock().clone()) else { return Ok(()) };
         let engine = &mut self.volume().engine;
-        if engine.template().is_none() {
+        if engine.core().template().is_none() {
             return Ok(());
         }
-        let (bitmap_bytes, number) = (engine.bitmap_bytes(), engine.number_for_spare());
+        let (bitmap_bytes, number) = (engine.core().bitmap_bytes(), engine.core_mut().number_for_spare());
         let blank = self.blank();
         let mut uuid = [0; 16];
         self.random.fill(&mut uuid);
