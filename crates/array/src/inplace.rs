@@ -15,6 +15,17 @@
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
+//! *Layers.* What lies below asks nothing of what lies above it; the state of a layer is in the file of its name.
+//!
+//! ```text
+//!   InPlace   turns, completions, state for operators
+//!   Clients   requests, their parts and answers; the end of rounds; what shards say to one another
+//!   Strips    rounds from their begin to their commands, cache, window, sweeps
+//!   Core      map, members, what is known of rows and sectors, and what is written of that: superblocks, bitmap, logs, journal
+//! ```
+//! An upward call is handed up in its place: the scribe keeps requests that a change of the policy held, and notes that answers may go;
+//! `InPlace` asks for both behind each of its steps.
+//!
 //! *Order.* Data of a region are written when the dirty mark, and the region's bit, are durable on all members; with logs, when the
 //! partial parity of their rows is durable on the parity's member, or all of it in the journal. A write is
 //! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
@@ -27,6 +38,7 @@ mod clients;
 mod completions;
 mod core;
 mod counters;
+mod failures;
 pub mod few;
 pub mod held;
 pub mod index;
@@ -107,14 +119,7 @@ impl Effects {
     }
 }
 
-/// Engine: all state of one array. What lies below asks nothing of what lies above it:
-///
-/// ```text
-///   InPlace   turns, completions, the end of rounds
-///   Clients   requests and their answers
-///   Strips    rounds, from their begin to their commands
-///   Core      what the array is, and what is known of it; what is written of that: superblocks, bitmap, logs, journal
-/// ```
+/// Engine: all state of one array.
 #[derive(Debug)]
 pub struct InPlace {
     clients: Clients,
@@ -152,7 +157,7 @@ impl InPlace {
         let mut moves = true;
         while moves {
             moves = false;
-            if self.core().is_replaying() {
+            if self.core().ahead.is_replaying() {
                 moves |= self.core_mut().advance_replay(fx);
                 moves |= self.advance_scribe(now, fx);
                 continue;
@@ -162,7 +167,7 @@ impl InPlace {
                 moves = true;
             }
             moves |= self.clients.strips.fill_table();
-            if self.core().is_shard() {
+            if self.core().place.is_shard() {
                 moves |= self.core_mut().advance_logs(fx) | self.clients.advance_shard(now);
                 moves |= self.clients.strips.advance_window(now);
                 continue;
@@ -196,11 +201,11 @@ impl InPlace {
             && self.clients.direct.is_empty()
             && core.requests.is_empty()
             && core.scribe.is_resting()
-            && core.are_logs_resting()
-            && core.is_journal_resting()
-            && !core.is_changing()
-            && !core.shares_strips()
-            && !core.holds_requests()
+            && core.ahead.are_logs_resting()
+            && core.ahead.is_journal_resting()
+            && !core.policy.is_changing()
+            && !core.place.shares_strips()
+            && !core.place.holds_requests()
     }
 
     /// True when a stop is through: what could be made clean is marked so.
@@ -240,7 +245,7 @@ impl InPlace {
             assert_eq!(marked.count(), core.scribe.writers(), "rounds that write");
         }
         core.check_shards();
-        for slot in core.table.iter().filter(|_| !core.is_shard()) {
+        for slot in core.table.iter().filter(|_| !core.place.is_shard()) {
             let Some(round) = &slot.round else { continue };
             if round.is_marked() && round.phase() == table::Phase::Writing && round.pending > 0 {
                 assert!(core.scribe.is_ready() || core.members.is_broken(), "data without a dirty mark");

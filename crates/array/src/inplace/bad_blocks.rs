@@ -18,7 +18,6 @@ use super::places::Places;
 use super::{Effects, members};
 use block::md::Role;
 use block::md::bad_blocks::{BadBlocks as Entry, ENTRY_BYTES, decode, encode};
-use block::md::reader::ROW_SECTORS;
 use block::md::superblock::{Superblock, feature};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -293,26 +292,27 @@ impl BadBlocks {
     }
 }
 
-impl Core {
-    /// Sectors of rows on a member.
-    pub(super) fn sectors(&self, member: Role, rows: Range<u64>) -> Range<u64> {
-        self.sector(member, rows.start)
-            ..self.sector(member, rows.start) + (rows.end - rows.start) * ROW_SECTORS
+impl BadBlocks {
+    /// Lists that changed are to be written, behind a flush that begins now.
+    pub(super) fn take_bad_block_lists(&mut self) {
+        self.begin();
     }
 
+    /// Lists are on the media.
+    pub(super) fn end_bad_block_logs(&mut self) {
+        self.writing.clear();
+    }
+}
+
+impl Core {
     /// True when a member lists one of these rows as bad.
     pub(super) fn is_bad(&self, member: Role, rows: Range<u64>) -> bool {
-        !self.bad_blocks.is_empty() && self.bad_blocks.is_bad(member, &self.sectors(member, rows))
+        !self.bad_blocks.is_empty() && self.bad_blocks.is_bad(member, &self.members.sectors(member, rows))
     }
 
     /// True while the media do not say what is listed.
     pub(super) fn has_unrecorded_bad_blocks(&self) -> bool {
         !self.members.is_broken() && !self.bad_blocks.is_recorded()
-    }
-
-    /// Lists that changed are to be written, behind a flush that begins now.
-    pub(super) fn take_bad_block_lists(&mut self) {
-        self.bad_blocks.begin();
     }
 
     /// What lists do not say any more is flushed: begins with those that say something.
@@ -328,11 +328,6 @@ impl Core {
         self.write_bad_block_logs(unlisted, fx);
     }
 
-    /// Lists are on the media.
-    pub(super) fn end_bad_block_logs(&mut self) {
-        self.bad_blocks.writing.clear();
-    }
-
     fn write_bad_block_logs(&mut self, roles: Places, fx: &mut Effects) {
         for role in roles.and(self.members.recorded()).iter() {
             let is_counting = self.bad_blocks.counting.contains(role);
@@ -343,20 +338,10 @@ impl Core {
         }
     }
 
-    /// A write of rows of a member failed: they are listed, or else the member has failed.
-    pub(super) fn on_unwritable(&mut self, member: Role, rows: Range<u64>) {
-        let sectors = self.sectors(member, rows);
-        if !self.members.is_live(member) || !self.bad_blocks.add(member, &sectors) {
-            self.fail_member(member);
-            return;
-        }
-        self.counters.listed += (sectors.end - sectors.start) / ROW_SECTORS;
-    }
-
     /// Lists a row that cannot be rebuilt on the member it is rebuilt for; false when that has no room for it.
     pub(super) fn list_stuck(&mut self, role: usize, row: u64) -> bool {
         let member = members::role(role);
-        let sectors = self.sectors(member, row..row + 1);
+        let sectors = self.members.sectors(member, row..row + 1);
         self.bad_blocks.add(member, &sectors)
     }
 

@@ -8,7 +8,7 @@
 //! Partial parity is the sum of the data that a write leaves alone: the new parity without the new data, however it was computed.
 //! Of a whole stripe, and where parities do not follow from partial parity, there is none: a replay adds up all data.
 
-use super::core::Core;
+use super::core::{Core, WriteAhead};
 use super::few::Few;
 use super::logs::Log;
 use super::map::{Order, Strip};
@@ -118,6 +118,25 @@ impl Filling {
     }
 }
 
+impl WriteAhead {
+    fn log_of(&mut self, role: usize) -> &mut Log {
+        self.logs.as_mut().expect("an array with logs").log_mut(role)
+    }
+
+    /// Spare header of the next generation with these entries, which come back.
+    pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> (Frame, Vec<Entry>) {
+        let mut frame = self.log_frame();
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let header = logs.next_header(entries, logs.origin);
+        header.encode(&mut frame.data);
+        (frame, header.entries)
+    }
+
+    fn log_frame(&mut self) -> Frame {
+        self.logs.as_mut().expect("an array with logs").take_frame()
+    }
+}
+
 impl Core {
     /// Member whose log has the rows of a strip: the one with the parity.
     pub(super) fn logging_member(&self, strip: Strip) -> usize {
@@ -129,7 +148,7 @@ impl Core {
         let slot = self.table.slot(number);
         let round = slot.round.as_ref().expect("a round is logged");
         let role = self.logging_member(slot.strip);
-        let counts = |place: u16| self.members.counting(self.row_of(slot.strip, place)).contains(role);
+        let counts = |place: u16| self.members.counting(self.map.row_of(slot.strip, place)).contains(role);
         let data = self.map.data_count();
         let is_logged =
             |(place, row): (u16, &Row)| !row.is_lost && row.new.pieces().contains(data) && counts(place);
@@ -147,7 +166,7 @@ impl Core {
         let round = slot.round.as_ref().expect("a round is logged");
         let data = self.map.data_count();
         let role = self.logging_member(slot.strip);
-        let counts = |place: &u16| self.members.counting(self.row_of(slot.strip, *place)).contains(role);
+        let counts = |place: &u16| self.members.counting(self.map.row_of(slot.strip, *place)).contains(role);
         let mut push = |place: u16, shape: Shape| match runs.last_mut() {
             Some((of, last)) if *of == number && last.first + last.rows == place && last.shape == shape => {
                 last.rows += 1;
@@ -169,7 +188,7 @@ impl Core {
     fn shape_of(&self, slot: &Slot, place: u16, row: &Row) -> Shape {
         let data = self.map.data_count();
         let is_write = slot.round.as_ref().is_some_and(|round| round.kind == Kind::Write);
-        let is_right = self.sync.is_right(self.row_of(slot.strip, place));
+        let is_right = self.sync.is_right(self.map.row_of(slot.strip, place));
         let held = row.new.pieces().or(row.old.pieces());
         if !is_write || !is_right || row.written.count() == data {
             // A parity that was in doubt and changed by differences stays in doubt.
@@ -190,31 +209,27 @@ impl Core {
 
     /// The next batch of a member: rounds in order, as many as fit.
     pub(super) fn next_batch(&mut self, role: usize, filling: &mut Filling) -> Batch {
-        let blocks_max = self.log_of(role).blocks_max();
-        while let Some(slot) = self.log_of(role).gathered.front().copied() {
+        let blocks_max = self.ahead.log_of(role).blocks_max();
+        while let Some(slot) = self.ahead.log_of(role).gathered.front().copied() {
             let from = filling.runs.len();
             self.push_runs(slot, &mut filling.runs);
             if !filling.take(slot, from, blocks_max) {
                 break;
             }
-            self.log_of(role).gathered.pop_front();
+            self.ahead.log_of(role).gathered.pop_front();
         }
-        let gathers = !self.log_of(role).gathered.is_empty();
+        let gathers = !self.ahead.log_of(role).gathered.is_empty();
         assert!(!gathers || !filling.slots.is_empty(), "a round that fits no batch");
         self.write_down(role, filling)
-    }
-
-    fn log_of(&mut self, role: usize) -> &mut Log {
-        self.ahead.logs.as_mut().expect("an array with logs").log_mut(role)
     }
 
     /// Header of a batch and what lies behind it.
     fn write_down(&mut self, role: usize, filling: &mut Filling) -> Batch {
         let parity_member = u32::try_from(role).expect("at most 32");
         let mut frames = self.stock.pool().take_empty();
-        frames.push(self.log_frame());
+        frames.push(self.ahead.log_frame());
         let mut witness = (filling.words > 0).then(|| {
-            let mut frame = self.log_frame();
+            let mut frame = self.ahead.log_frame();
             (witness::Draft::begin(&mut frame.data), frame)
         });
         let entries = &mut filling.entries;
@@ -235,8 +250,8 @@ impl Core {
             entries.push(Entry::witness(parity_member, crc32c(&frame.data)));
             frames.push(frame);
         }
-        if self.log_says_doubt() || entries.is_empty() {
-            entries.push(Entry::mark(parity_member, self.log_says_doubt()));
+        if self.sync.log_says_doubt() || entries.is_empty() {
+            entries.push(Entry::mark(parity_member, self.sync.log_says_doubt()));
         }
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(std::mem::take(entries), Origin::default());
@@ -252,7 +267,7 @@ impl Core {
     }
 
     fn mark(&self, role: usize) -> Entry {
-        Entry::mark(u32::try_from(role).expect("at most 32"), self.log_says_doubt())
+        Entry::mark(u32::try_from(role).expect("at most 32"), self.sync.log_says_doubt())
     }
 
     /// Makes these the entries of the spare header of a member: all that a header says which has no rounds.
@@ -260,15 +275,6 @@ impl Core {
         entries.clear();
         entries.extend(self.standing(role, &[]));
         entries.push(self.mark(role));
-    }
-
-    /// Spare header of the next generation with these entries, which come back.
-    pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> (Frame, Vec<Entry>) {
-        let mut frame = self.log_frame();
-        let logs = self.ahead.logs.as_mut().expect("an array with logs");
-        let header = logs.next_header(entries, logs.origin);
-        header.encode(&mut frame.data);
-        (frame, header.entries)
     }
 
     /// Header that says nothing of any row, for a newcomer.
@@ -279,10 +285,6 @@ impl Core {
         let mut block = [0; HEADER_BYTES];
         header.encode(&mut block);
         block
-    }
-
-    fn log_frame(&mut self) -> Frame {
-        self.ahead.logs.as_mut().expect("an array with logs").take_frame()
     }
 
     fn entry(&self, strip: Strip, run: &Run, parity_member: u32) -> Entry {
@@ -303,7 +305,7 @@ impl Core {
             return;
         }
         for place in run.first..run.first + run.rows {
-            let mut frame = self.log_frame();
+            let mut frame = self.ahead.log_frame();
             let slot = self.table.slot(number);
             let rows = &slot.round.as_ref().expect("a round is logged").rows;
             let row = rows.get(place).expect("a row that is logged");

@@ -68,13 +68,13 @@ impl PieceCommand {
 impl Core {
     /// Rows of a command on their member.
     pub(super) fn rows_of_command(&self, command: PieceCommand) -> Range<u64> {
-        let first = self.row_of(self.table.slot(command.slot).strip, command.first);
+        let first = self.map.row_of(self.table.slot(command.slot).strip, command.first);
         first..first + u64::from(command.count)
     }
 
     /// What was written is no bad block any more.
     fn clear_written_piece(&mut self, member: Role, command: PieceCommand) {
-        let sectors = self.sectors(member, self.rows_of_command(command));
+        let sectors = self.members.sectors(member, self.rows_of_command(command));
         if !self.bad_blocks.clear(member, &sectors) {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
         }
@@ -110,7 +110,7 @@ impl Strips {
         frames: Vec<Frame>,
         fx: &mut Effects,
     ) {
-        if self.core.is_shard() {
+        if self.core.place.is_shard() {
             return self.spoil(member, (command, status), frames, fx);
         }
         match (command.is_write, status) {
@@ -137,7 +137,7 @@ impl Strips {
         let member = self.core.map.order_at(order).members[piece];
         self.core.table.slot_mut(slot).round_mut().planned_with = None;
         for row in first..first + count {
-            if !self.core.members.counting(self.core.row_of(strip, row)).contains(member.index()) {
+            if !self.core.members.counting(self.core.map.row_of(strip, row)).contains(member.index()) {
                 continue;
             }
             if count > 1 {
@@ -182,7 +182,7 @@ impl Clients {
         match completion.status {
             Status::Success => {}
             Status::ReadError => self.read_through_strips(request, lba, (index, run)),
-            _ if self.strips.core.is_shard() => self.read_through_strips(request, lba, (index, run)),
+            _ if self.strips.core.place.is_shard() => self.read_through_strips(request, lba, (index, run)),
             Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
                 self.strips.core.fail_member(member);
                 self.read_through_strips(request, lba, (index, run));
@@ -195,7 +195,7 @@ impl Clients {
 impl InPlace {
     /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
     pub fn on_completion(&mut self, seat: Role, completion: Completion, fx: &mut Effects) {
-        let member = self.clients.strips.core.seat(seat);
+        let member = self.clients.strips.core.members.seat(seat);
         let (kind, waiter) = completion.token.unpack();
         let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
         match kind {

@@ -5,8 +5,8 @@ use super::bad_blocks::BadBlocks;
 use super::counters::Counters;
 use super::journal::Journal;
 use super::logs::Logs;
-use super::map::{Map, Strip};
-use super::members::{Failed, Members};
+use super::map::Map;
+use super::members::Members;
 use super::pages::Pages;
 use super::policy::PolicyState;
 use super::recovery::Recovery;
@@ -19,9 +19,8 @@ use super::stock::Stock;
 use super::sweep::Sweeps;
 use super::sync::Sync;
 use super::table::Table;
+use crate::request::{Request, RequestOp};
 use base::frame::FramePool;
-use block::md::Role;
-use block::md::reader::ROW_SECTORS;
 
 /// What is written before the members are: partial parities or all of it, as the policy says.
 #[derive(Debug)]
@@ -92,32 +91,11 @@ impl Core {
         self.stock.pool()
     }
 
-    /// Frames that clients may take now.
+    /// Frames that clients may take now: not those that requests need which are held.
     #[must_use]
     pub fn client_frames_available(&self) -> usize {
-        self.stock.available().saturating_sub(self.blocks_held())
-    }
-
-    /// Takes a member, or the journal, for failed. It is recorded on the others before anything is answered that it has no part
-    /// in.
-    pub fn fail_member(&mut self, member: Role) {
-        if self.ahead.journal.as_ref().is_some_and(|journal| journal.role() == member) {
-            return self.fail_journal();
-        }
-        match self.members.fail(member) {
-            Failed::Nobody => return,
-            Failed::Replacement => self.forget_replacement(member),
-            Failed::Member => {
-                self.counters.failures += 1;
-                self.bad_blocks.forget(member.index());
-            }
-            Failed::Replaced => {
-                self.counters.failures += 1;
-                self.follow_replacement(member);
-                self.scribe.note_replaced();
-            }
-        }
-        self.scribe.note_failure();
+        let held = [self.place.held_requests(), self.policy.held_for_change()];
+        self.stock.available().saturating_sub(held.into_iter().map(blocks_read).sum())
     }
 
     /// Ends the service: no more resync, and the array is marked clean when all work is done.
@@ -125,28 +103,20 @@ impl Core {
         self.is_stopping = true;
     }
 
-    /// Seat of a device, by which commands go to it and answers come.
-    #[inline]
-    #[must_use]
-    pub fn seat(&self, place: Role) -> Role {
-        self.members.seat(place)
-    }
-
-    /// First sector of a row on a member.
-    pub(super) fn sector(&self, member: Role, row: u64) -> u64 {
-        self.members.data_offset(member) + row * ROW_SECTORS
-    }
-
-    /// Row on the members of a row within a strip.
-    pub(super) fn row_of(&self, strip: Strip, row: u16) -> u64 {
-        strip.0 * self.map.strip_rows() + u64::from(row)
-    }
-
     /// True while a failure is not yet on the superblocks of the others.
     #[inline]
     pub(super) fn has_unrecorded_failure(&self) -> bool {
         !self.members.is_broken()
             && (self.scribe.lacks(self.members.absent(), self.members.replacements())
-                || self.is_journal_untold())
+                || self.ahead.is_journal_untold())
     }
+}
+
+/// Blocks that requests are going to read.
+fn blocks_read(requests: &[Request]) -> usize {
+    let blocks = |request: &Request| match &request.op {
+        RequestOp::Read { blocks, .. } => usize::try_from(*blocks).expect("a request fits memory"),
+        RequestOp::Write { .. } | RequestOp::Trim { .. } | RequestOp::Flush => 0,
+    };
+    requests.iter().map(blocks).sum()
 }

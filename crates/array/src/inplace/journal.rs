@@ -23,7 +23,7 @@
 //! *A journal that fails* leaves the array read-only: rounds that are not logged fail, those that are go on. When they are through, and
 //! flushed, the superblocks of the members say that it failed.
 
-use super::core::Core;
+use super::core::{Core, WriteAhead};
 use super::plan::Method;
 use super::replay::{Replay, Target};
 use super::row::Row;
@@ -179,6 +179,16 @@ impl Journal {
     #[must_use]
     pub fn role(&self) -> Role {
         self.place.role
+    }
+
+    /// It fails: nothing is written to it any more.
+    pub(super) fn fail(&mut self) {
+        self.state = State::Failed;
+    }
+
+    /// Slots whose rounds wait for it, and wait no more.
+    pub(super) fn take_waiting(&mut self) -> Vec<u32> {
+        self.gathered.drain(..).chain(self.batch.drain(..)).collect()
     }
 
     /// True when it failed: nothing can be written any more.
@@ -339,45 +349,56 @@ pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered, may_be_ca
     Replay::new(journal.map(Journal::role), stages, may_be_cached)
 }
 
-impl Core {
-    /// True when nothing can be written: too many members are missing, or the journal failed.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.members.is_broken() || self.has_journal_failed()
-    }
-
+impl WriteAhead {
     pub(super) fn has_journal_failed(&self) -> bool {
-        self.ahead.journal.as_ref().is_some_and(Journal::has_failed)
+        self.journal.as_ref().is_some_and(Journal::has_failed)
     }
 
     /// True when the array's journal failed and the superblocks do not say so.
     pub(super) fn is_journal_untold(&self) -> bool {
-        self.ahead.journal.as_ref().is_some_and(Journal::is_untold)
-    }
-
-    /// Takes the journal for failed: rounds that wait for it are let go, and write nothing.
-    pub(super) fn fail_journal(&mut self) {
-        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
-        if journal.has_failed() {
-            return;
-        }
-        journal.state = State::Failed;
-        self.counters.failures += 1;
-        self.let_waiting_go();
+        self.journal.as_ref().is_some_and(Journal::is_untold)
     }
 
     /// Superblocks are about to say that the journal failed.
     pub(super) fn begin_telling(&mut self) {
-        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
+        let journal = self.journal.as_mut().expect("an array with a journal");
         assert!(journal.has_failed() && journal.told == Told::Nothing, "{:?}", journal.told);
         journal.told = Told::Telling;
+    }
+
+    /// True when nothing that the journal said before the start can be applied after the array is marked dirty.
+    pub(super) fn is_journal_begun(&self) -> bool {
+        self.journal.as_ref().is_none_or(Journal::is_begun)
+    }
+
+    /// True when the journal has nothing on its way.
+    pub(super) fn is_journal_resting(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.pending == 0 && journal.gathered.is_empty())
+    }
+
+    /// True when several rounds with so many blocks may be one batch: the newest one stays in the ring, and leaves room for
+    /// others. There are many blocks to a metadata block.
+    fn fits_batch(&self, blocks: usize) -> bool {
+        let journal = self.journal.as_ref().expect("an array with a journal");
+        let heads = u64::try_from(blocks / 8).expect("at most 1024") + ROUND_HEADS_MAX;
+        let sectors = (u64::try_from(blocks).expect("at most 1024") + heads) * BLOCK_SECTORS;
+        let (_, all) = journal.used();
+        blocks <= BATCH_BLOCKS_MAX && sectors <= all / SHARE && journal.has_room(sectors)
+    }
+}
+
+impl Core {
+    /// True when nothing can be written: too many members are missing, or the journal failed.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.members.is_broken() || self.ahead.has_journal_failed()
     }
 
     /// True when members have to know that the journal failed, and all that it had is on them but for a flush.
     pub(super) fn wants_telling(&self) -> bool {
         let is_untold =
             self.ahead.journal.as_ref().is_some_and(|journal| journal.is_untold() && !journal.is_told());
-        is_untold && !self.is_replaying() && self.scribe.writers() == 0
+        is_untold && !self.ahead.is_replaying() && self.scribe.writers() == 0
     }
 
     /// True when all parities have come to be right, and superblocks do not say so: after a crash they would be taken for wrong,
@@ -402,16 +423,6 @@ impl Core {
             || (!journal.is_open && !journal.gathered.is_empty())
     }
 
-    /// True when nothing that the journal said before the start can be applied after the array is marked dirty.
-    pub(super) fn is_journal_begun(&self) -> bool {
-        self.ahead.journal.as_ref().is_none_or(Journal::is_begun)
-    }
-
-    /// True when the journal has nothing on its way.
-    pub(super) fn is_journal_resting(&self) -> bool {
-        self.ahead.journal.as_ref().is_none_or(|journal| journal.pending == 0 && journal.gathered.is_empty())
-    }
-
     /// True when rows of a round are in the journal before they are on members.
     fn is_journaled(&self, slot: u32) -> bool {
         let slot = self.table.slot(slot);
@@ -430,7 +441,7 @@ impl Core {
             None | Some(Kind::Read) => return false,
             // The same goes for what members that are rebuilt get. Other parities may have been in doubt.
             Some(Kind::Rebuild) => {
-                let rebuilt = self.members.rebuilt_in(self.row_of(slot.strip, place));
+                let rebuilt = self.members.rebuilt_in(self.map.row_of(slot.strip, place));
                 self.map.order(slot.strip).pieces_of(rebuilt)
             }
             Some(Kind::Write | Kind::Zero | Kind::Resync | Kind::Scrub) => PieceSet::EMPTY,
@@ -497,17 +508,6 @@ impl Core {
         }
     }
 
-    /// Rounds that wait are let go, for nothing is written any more; true when there were some.
-    fn let_waiting_go(&mut self) -> bool {
-        let Some(journal) = &mut self.ahead.journal else { return false };
-        let slots: Vec<u32> = journal.gathered.drain(..).chain(journal.batch.drain(..)).collect();
-        for slot in &slots {
-            self.table.slot_mut(*slot).round_mut().logged = Logged::Refused;
-            self.table.run(*slot);
-        }
-        !slots.is_empty()
-    }
-
     fn begin_batch_of_journal(&mut self, fx: &mut Effects) {
         let journal = self.ahead.journal.as_mut().expect("a journal that is idle");
         assert!(journal.state == State::Idle && journal.pending == 0, "a batch while one is on its way");
@@ -521,7 +521,7 @@ impl Core {
         {
             blocks += self.blocks_of(slot);
             let journal = self.ahead.journal.as_ref().expect("asked above");
-            if !journal.batch.is_empty() && !self.fits_batch(blocks) {
+            if !journal.batch.is_empty() && !self.ahead.fits_batch(blocks) {
                 break;
             }
             bare += self.write_rows_down(slot);
@@ -538,16 +538,6 @@ impl Core {
         let frames = std::mem::take(&mut journal.frames);
         self.counters.journaled += u64::try_from(frames.len()).expect("a batch fits memory");
         journal.write(position, frames, fx);
-    }
-
-    /// True when several rounds with so many blocks may be one batch: the newest one stays in the ring, and leaves room for
-    /// others. There are many blocks to a metadata block.
-    fn fits_batch(&self, blocks: usize) -> bool {
-        let journal = self.ahead.journal.as_ref().expect("an array with a journal");
-        let heads = u64::try_from(blocks / 8).expect("at most 1024") + ROUND_HEADS_MAX;
-        let sectors = (u64::try_from(blocks).expect("at most 1024") + heads) * BLOCK_SECTORS;
-        let (_, all) = journal.used();
-        blocks <= BATCH_BLOCKS_MAX && sectors <= all / SHARE && journal.has_room(sectors)
     }
 
     /// Writes the rows of a round down, as they go to the journal; of so many there are no parities.

@@ -41,7 +41,10 @@ impl Strips {
     /// Leaves rows that were written in part to the cache, when all of it is on their members.
     pub(super) fn keep_rows(&mut self, (strip, order): (Strip, OrderIndex), round: &mut Round) {
         self.follow_members();
-        if self.cache.frames_max() == 0 || round.epoch != self.cache.epoch() || self.core.shares_strips() {
+        if self.cache.frames_max() == 0
+            || round.epoch != self.cache.epoch()
+            || self.core.place.shares_strips()
+        {
             return;
         }
         let order = self.core.map.order_at(order);

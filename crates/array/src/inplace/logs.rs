@@ -21,7 +21,7 @@
 
 use super::batch::Filling;
 pub use super::batch::STANDING_MAX;
-use super::core::Core;
+use super::core::{Core, WriteAhead};
 use super::scribe::Mark;
 use super::table::{Logged, Phase};
 use super::{Effects, kind, members};
@@ -302,12 +302,32 @@ impl Logs {
     }
 }
 
-impl Core {
-    /// True while a resync is not through, or there are more rows in doubt than headers name.
-    pub(super) fn log_says_doubt(&self) -> bool {
-        self.sync.has_work() || self.sync.rows_stuck() > super::batch::STANDING_MAX
+impl WriteAhead {
+    /// True when nothing that a log said before the start can be applied after the array is marked dirty.
+    pub(super) fn are_logs_begun(&self) -> bool {
+        self.logs.as_ref().is_none_or(Logs::are_begun)
     }
 
+    /// True when logs have nothing on its way.
+    pub(super) fn are_logs_resting(&self) -> bool {
+        !self.is_replaying() && self.logs.as_ref().is_none_or(Logs::are_resting)
+    }
+
+    /// Ends a flush of which all members have answered.
+    fn end_log_flush(&mut self) {
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let Some(flush) = logs.flush.filter(|flush| flush.pending == 0) else { return };
+        logs.flush = None;
+        for role in flush.logs.iter() {
+            if let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Flushing) {
+                log.is_unflushed = false;
+                log.state = State::Idle;
+            }
+        }
+    }
+}
+
+impl Core {
     /// A round is about to write: it waits for a log, where its parities are.
     pub(super) fn gather(&mut self, slot: u32) {
         if self.ahead.journal.is_some() {
@@ -329,21 +349,11 @@ impl Core {
         self.ahead.logs.is_none() || (logged != Logged::Waits && !self.has_unrecorded_failure())
     }
 
-    /// True when nothing that a log said before the start can be applied after the array is marked dirty.
-    pub(super) fn are_logs_begun(&self) -> bool {
-        self.ahead.logs.as_ref().is_none_or(Logs::are_begun)
-    }
-
-    /// True when logs have nothing on its way.
-    pub(super) fn are_logs_resting(&self) -> bool {
-        !self.is_replaying() && self.ahead.logs.as_ref().is_none_or(Logs::are_resting)
-    }
-
     /// True when what lies in the logs from before the start must not be applied again: something is about to be written, or the
     /// array is dirty and its replay through. In a dirty array an old header counts until there is a newer one, and another crash
     /// would take rows for cut off that the replay settled.
     fn wants_first_headers(&self) -> bool {
-        let is_settled = self.scribe.mark() == Mark::Dirty && !self.is_replaying() && !self.is_stopping;
+        let is_settled = self.scribe.mark() == Mark::Dirty && !self.ahead.is_replaying() && !self.is_stopping;
         is_settled || self.scribe.writers() > 0 || self.ahead.logs.as_ref().is_some_and(Logs::has_gathered)
     }
 
@@ -352,21 +362,21 @@ impl Core {
         if self.ahead.logs.is_none() {
             return false;
         }
-        if self.are_logs_lent() {
+        if self.place.are_logs_lent() {
             return false;
         }
         let mut moved = self.drop_logs();
         if self.members.is_broken() || self.has_unrecorded_failure() {
             return moved;
         }
-        if self.is_log_frozen() {
+        if self.place.is_log_frozen() {
             // Logs that wait for a flush come to rest by it.
             return self.begin_log_flush(fx) || moved;
         }
         let is_wanted = self.wants_first_headers();
         let has_cache = !self.members.volatile().is_empty();
-        let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
-        let is_shard = self.is_shard();
+        let wants_no_doubt = !self.sync.log_says_doubt() && !self.is_stopping;
+        let is_shard = self.place.is_shard();
         for role in self.members.recorded().iter() {
             let log = self.ahead.logs.as_mut().expect("asked above").logs[role].as_mut();
             assert!(log.is_some() || is_shard, "member {role} has no log");
@@ -401,7 +411,7 @@ impl Core {
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let mut entries = logs.log_mut(role).spare.take().unwrap_or_default();
         self.name_spare(role, &mut entries);
-        let (frame, entries) = self.spare_header(entries);
+        let (frame, entries) = self.ahead.spare_header(entries);
         let log = self.ahead.logs.as_mut().expect("an array with logs").log_mut(role);
         assert!(matches!(log.state, State::Old | State::Idle), "a spare header while one is {:?}", log.state);
         log.state = State::Sparing;
@@ -420,7 +430,7 @@ impl Core {
         self.counters.logged += u64::try_from(frames.len()).expect("at most 33");
         let waiter = u32::try_from(role).expect("at most 32");
         fx.command(
-            self.seat(members::role(role)),
+            self.members.seat(members::role(role)),
             kind::LOG,
             waiter,
             Op::Write { sector, frames, durable: true },
@@ -429,7 +439,7 @@ impl Core {
 
     /// Writes the next batch of a member.
     fn begin_batch(&mut self, role: usize, fx: &mut Effects) {
-        let says_doubt = self.log_says_doubt();
+        let says_doubt = self.sync.log_says_doubt();
         let mut filling = std::mem::take(&mut self.ahead.logs.as_mut().expect("an array with logs").filling);
         let batch = self.next_batch(role, &mut filling);
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
@@ -466,23 +476,10 @@ impl Core {
         logs.flush =
             Some(Flush { logs: waiting, pending: u32::try_from(volatile.count()).expect("at most 32") });
         for role in volatile.iter() {
-            fx.command(self.seat(members::role(role)), kind::LOG_FLUSH, 0, Op::Flush);
+            fx.command(self.members.seat(members::role(role)), kind::LOG_FLUSH, 0, Op::Flush);
         }
-        self.end_log_flush();
+        self.ahead.end_log_flush();
         true
-    }
-
-    /// Ends a flush of which all members have answered.
-    fn end_log_flush(&mut self) {
-        let logs = self.ahead.logs.as_mut().expect("an array with logs");
-        let Some(flush) = logs.flush.filter(|flush| flush.pending == 0) else { return };
-        logs.flush = None;
-        for role in flush.logs.iter() {
-            if let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Flushing) {
-                log.is_unflushed = false;
-                log.state = State::Idle;
-            }
-        }
     }
 
     /// A member has flushed.
@@ -492,7 +489,7 @@ impl Core {
         }
         let flush = self.ahead.logs.as_mut().and_then(|logs| logs.flush.as_mut());
         flush.expect("a flush that was asked for").pending -= 1;
-        self.end_log_flush();
+        self.ahead.end_log_flush();
     }
 
     /// A batch is on its member, or will never be.
@@ -500,7 +497,7 @@ impl Core {
         if completion.status != Status::Success {
             self.fail_under_log(member);
         }
-        let is_shard = self.is_shard();
+        let is_shard = self.place.is_shard();
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         assert!(logs.in_flight > 0, "a batch that nobody wrote");
         logs.in_flight -= 1;

@@ -280,6 +280,11 @@ impl Map {
     pub fn order_at(&self, index: OrderIndex) -> &Order {
         &self.orders[index.0]
     }
+
+    /// Row on the members of a row within a strip.
+    pub(super) fn row_of(&self, strip: Strip, row: u16) -> u64 {
+        strip.0 * self.strip_rows() + u64::from(row)
+    }
 }
 
 #[cfg(test)]

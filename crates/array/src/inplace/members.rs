@@ -14,6 +14,7 @@ use super::newcomer::{Newcomer, Stage};
 use super::places::Places;
 use base::pieces::PieceSet;
 use block::md::Role;
+use block::md::reader::ROW_SECTORS;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -436,6 +437,45 @@ impl Members {
         }
         let was_there = self.newcomers.remove(&member.index()).is_some() || was_live;
         if was_there { Failed::Member } else { Failed::Nobody }
+    }
+
+    /// True when one of these replacements, which a record names, has failed, and its member has not.
+    pub(super) fn has_lost_replacement(&self, named: PieceSet) -> bool {
+        let mut lost = named.iter().map(role);
+        lost.any(|member| !self.has_replacement(member) && self.is_live(member))
+    }
+
+    /// A flush of all members is through; one that failed it is no member any more.
+    pub(super) fn end_flush(&mut self) {
+        self.newcomers_mut().for_each(|(_, newcomer)| newcomer.end_flush());
+    }
+
+    /// First sector of a row on a member.
+    pub(super) fn sector(&self, member: Role, row: u64) -> u64 {
+        self.data_offset(member) + row * ROW_SECTORS
+    }
+
+    /// Sectors of rows on a member.
+    pub(super) fn sectors(&self, member: Role, rows: Range<u64>) -> Range<u64> {
+        self.sector(member, rows.start)
+            ..self.sector(member, rows.start) + (rows.end - rows.start) * ROW_SECTORS
+    }
+
+    /// Roles that nobody has.
+    pub(super) fn vacant(&self) -> PieceSet {
+        self.lacking().without(self.newcomers_from(Stage::Waiting).members)
+    }
+
+    /// True when nobody has a role.
+    #[must_use]
+    pub(super) fn is_vacant(&self, role: Role) -> bool {
+        self.vacant().contains(role.index())
+    }
+
+    /// Newcomers that are being rebuilt.
+    pub(super) fn active(&self) -> impl Iterator<Item = &Newcomer> {
+        let newcomers = self.newcomers().map(|(_, newcomer)| newcomer);
+        newcomers.filter(|newcomer| newcomer.stage() == Stage::Active)
     }
 }
 

@@ -157,19 +157,50 @@ impl fmt::Display for ChangeRefused {
 
 impl std::error::Error for ChangeRefused {}
 
-impl Core {
+impl PolicyState {
     /// Consistency policy of the array.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.policy.policy
+        self.policy
     }
 
     /// True while the policy is being changed.
     #[must_use]
     pub fn is_changing(&self) -> bool {
-        self.policy.change.is_some()
+        self.change.is_some()
     }
 
+    /// Keeps a request until the change that is under way is through.
+    pub(super) fn hold(&mut self, request: Request) {
+        self.change.as_mut().expect("a change is under way").held.push(request);
+    }
+
+    /// Requests that wait until a change is through.
+    pub(super) fn held_for_change(&self) -> &[Request] {
+        self.change.as_ref().map_or(&[], |change| &change.held)
+    }
+
+    /// True when a change waits for the clean mark.
+    pub(super) fn is_draining(&self) -> bool {
+        self.change.as_ref().is_some_and(|change| change.stage == Stage::Drain)
+    }
+
+    fn change_mut(&mut self) -> &mut Change {
+        self.change.as_mut().expect("a change that goes on")
+    }
+
+    /// The next stage; false behind the last.
+    fn advance_change(&mut self) -> bool {
+        let change = self.change_mut();
+        let has_logs = change.turn.policy == Policy::Ppl;
+        let has_areas = has_logs || change.turn.policy == Policy::Bitmap;
+        let next = change.stage.next(has_areas, has_logs);
+        change.stage = next.unwrap_or(change.stage);
+        next.is_some()
+    }
+}
+
+impl Core {
     /// Begins to change the policy. Requests are held until that is through.
     ///
     /// # Errors
@@ -179,13 +210,13 @@ impl Core {
         let is_scrubbing = self.scrub_status().is_some_and(|scrub| scrub.state == ScrubState::Running);
         if self.is_stopping {
             return Err(ChangeRefused::Stopping);
-        } else if self.is_changing() {
+        } else if self.policy.is_changing() {
             return Err(ChangeRefused::Changing);
         } else if lacking > 0 {
             return Err(ChangeRefused::Degraded(lacking));
         } else if !self.replacing().is_empty() {
             return Err(ChangeRefused::Replacing(self.replacing().len()));
-        } else if !self.sync.is_whole() || self.is_replaying() {
+        } else if !self.sync.is_whole() || self.ahead.is_replaying() {
             return Err(ChangeRefused::Unsynced);
         } else if is_scrubbing {
             return Err(ChangeRefused::Scrubbing);
@@ -199,21 +230,6 @@ impl Core {
         let first = live.iter().next().expect("an array without missing members");
         self.policy.change = Some(Change { stage: Stage::Drain, turn, first, pages: None, held: Vec::new() });
         Ok(())
-    }
-
-    /// Keeps a request until the change that is under way is through.
-    pub(super) fn hold(&mut self, request: Request) {
-        self.policy.change.as_mut().expect("a change is under way").held.push(request);
-    }
-
-    /// Requests that wait until a change is through.
-    pub(super) fn held_for_change(&self) -> &[Request] {
-        self.policy.change.as_ref().map_or(&[], |change| &change.held)
-    }
-
-    /// True when a change waits for the clean mark.
-    pub(super) fn is_draining(&self) -> bool {
-        self.policy.change.as_ref().is_some_and(|change| change.stage == Stage::Drain)
     }
 
     /// Gives a change up, whose superblocks nobody has seen: requests go on.
@@ -239,7 +255,7 @@ impl Core {
             if !self.is_at_rest() || !is_clean || self.has_unrecorded_bad_blocks() {
                 return false;
             }
-            self.advance_change();
+            self.policy.advance_change();
             self.record_clean(fx);
             return true;
         }
@@ -247,44 +263,30 @@ impl Core {
         if let Some(head) = &change.turn.head {
             let events = self.scribe.events() + 1;
             let head = block::md::bitmap::Head { events, events_cleared: events, ..head.clone() };
-            self.change_mut().pages = Some(Pages::new(&head, &Bits::none(head.regions()), false));
+            self.policy.change_mut().pages = Some(Pages::new(&head, &Bits::none(head.regions()), false));
         }
         self.scribe.begin_change();
         self.end_step_of_change(fx);
         true
     }
 
-    fn change_mut(&mut self) -> &mut Change {
-        self.policy.change.as_mut().expect("a change that goes on")
-    }
-
-    /// The next stage; false behind the last.
-    fn advance_change(&mut self) -> bool {
-        let change = self.change_mut();
-        let has_logs = change.turn.policy == Policy::Ppl;
-        let has_areas = has_logs || change.turn.policy == Policy::Bitmap;
-        let next = change.stage.next(has_areas, has_logs);
-        change.stage = next.unwrap_or(change.stage);
-        next.is_some()
-    }
-
     /// A step of a change is through: the next one begins.
     pub(super) fn end_step_of_change(&mut self, fx: &mut Effects) {
-        let is_early = matches!(self.change_mut().stage, Stage::Erase | Stage::Flush | Stage::Areas);
+        let is_early = matches!(self.policy.change_mut().stage, Stage::Erase | Stage::Flush | Stage::Areas);
         if is_early && self.members.is_degraded() {
             self.scribe.end_change();
             return self.give_change_up();
         }
-        if self.change_mut().stage == Stage::Flush {
-            self.end_flush();
+        if self.policy.change_mut().stage == Stage::Flush {
+            self.members.end_flush();
         }
-        if !self.advance_change() {
+        if !self.policy.advance_change() {
             self.scribe.end_change();
             return self.adopt_policy();
         }
-        let first: PieceSet = [self.change_mut().first].into_iter().collect();
+        let first: PieceSet = [self.policy.change_mut().first].into_iter().collect();
         let all = self.members.live();
-        match self.change_mut().stage {
+        match self.policy.change_mut().stage {
             Stage::Drain | Stage::Record => unreachable!("steps begin behind the record"),
             Stage::Erase => self.erase_logs(fx),
             Stage::Flush => self.flush_members(fx),
@@ -296,7 +298,7 @@ impl Core {
             Stage::Others => self.write_policy(all.without(first), self.scribe.events() - 1, true, fx),
             Stage::Turn => {
                 // Where nothing was written ahead of it, the turn is the update.
-                let is_ahead = self.change_mut().turn.policy != Policy::Resync;
+                let is_ahead = self.policy.change_mut().turn.policy != Policy::Resync;
                 let events = if is_ahead { self.scribe.events() } else { self.scribe.next_events() };
                 self.write_policy(first, events, true, fx);
             }
@@ -306,7 +308,7 @@ impl Core {
 
     /// Writes superblocks as of an update.
     fn write_policy(&mut self, roles: PieceSet, events: u64, is_new: bool, fx: &mut Effects) {
-        let turn = self.change_mut().turn.clone();
+        let turn = self.policy.change_mut().turn.clone();
         for role in roles.iter() {
             let Some(superblock) = self.scribe.roster.superblock_mut(role) else { continue };
             superblock.state.events = events;
@@ -331,18 +333,18 @@ impl Core {
             let (sector, sectors) = self.turned(role).ppl_place().expect("a superblock with a log");
             self.scribe.await_answer();
             let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
-            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, op);
+            fx.command(self.members.seat(members::role(role)), kind::SCRIBE, 0, op);
         }
     }
 
     /// Bitmap without bits, or first headers of logs.
     fn write_areas(&mut self, fx: &mut Effects) {
-        if self.change_mut().turn.policy == Policy::Ppl {
+        if self.policy.change_mut().turn.policy == Policy::Ppl {
             return self.write_first_headers(fx);
         }
-        let count = self.change_mut().pages.as_ref().map_or(0, Pages::count);
+        let count = self.policy.change_mut().pages.as_ref().map_or(0, Pages::count);
         for page in 0..count {
-            let pages = self.change_mut().pages.as_ref().expect("counted above");
+            let pages = self.policy.change_mut().pages.as_ref().expect("counted above");
             let content = *pages.wanted(page);
             let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
             for role in self.members.live().iter() {
@@ -397,6 +399,6 @@ impl Core {
     /// True when nothing is under way but what the scribe does.
     fn is_at_rest(&self) -> bool {
         let is_nothing_asked = self.table.is_empty() && self.requests.is_empty();
-        is_nothing_asked && self.are_logs_resting() && !self.shares_strips()
+        is_nothing_asked && self.ahead.are_logs_resting() && !self.place.shares_strips()
     }
 }

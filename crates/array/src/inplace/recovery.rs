@@ -23,7 +23,6 @@ use super::newcomer::{Newcomer, Stage};
 use super::places::Places;
 use super::row_set::RowSet;
 use super::rows::Rows;
-use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
@@ -135,14 +134,14 @@ impl Core {
     /// # Errors
     /// When there is none.
     pub fn role_for(&self, wanted: Option<Role>) -> Result<Role, AddRefused> {
-        let vacant = self.vacant();
+        let vacant = self.members.vacant();
         if self.is_stopping {
             return Err(AddRefused::Stopping);
         }
         if self.members.is_broken() {
             return Err(AddRefused::Broken);
         }
-        if self.is_changing() {
+        if self.policy.is_changing() {
             return Err(AddRefused::Changing);
         }
         match wanted {
@@ -153,17 +152,6 @@ impl Core {
             Some(role) => Ok(role),
             None => vacant.iter().next().map(members::role).ok_or(AddRefused::NoneMissing),
         }
-    }
-
-    /// Roles that nobody has.
-    pub(super) fn vacant(&self) -> PieceSet {
-        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting).members)
-    }
-
-    /// True when nobody has a role.
-    #[must_use]
-    pub fn is_vacant(&self, role: Role) -> bool {
-        self.vacant().contains(role.index())
     }
 
     /// Bytes of the bitmap on each member; none without one.
@@ -215,7 +203,7 @@ impl Core {
             if !self.background.recovery.in_flight.is_empty() {
                 return None;
             }
-            self.background.recovery.cursor = self.active().map(Newcomer::done).min().unwrap_or(0);
+            self.background.recovery.cursor = self.members.active().map(Newcomer::done).min().unwrap_or(0);
             self.background.recovery.is_restarting = false;
         }
         if let Some(strip) = self
@@ -235,16 +223,10 @@ impl Core {
         next.filter(|strip| is_near(strip) && !self.background.recovery.in_flight.contains(strip))
     }
 
-    /// Newcomers that are being rebuilt.
-    fn active(&self) -> impl Iterator<Item = &Newcomer> {
-        let newcomers = self.members.newcomers().map(|(_, newcomer)| newcomer);
-        newcomers.filter(|newcomer| newcomer.stage() == Stage::Active)
-    }
-
     /// Rows that no newcomer lacks are not looked at.
     fn pass_over_what_counts(&mut self) {
         let cursor = self.background.recovery.cursor;
-        let next = self.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
+        let next = self.members.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
         self.background.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
         if self.background.recovery.cursor > cursor {
             self.note_done();
@@ -305,7 +287,7 @@ impl Core {
             let piece = piece.expect("a piece of each member");
             for (number, row) in rows.iter().filter(|_| is_active) {
                 let is_lost = (lost.contains(number) && !place.is_replacement()) || !row.sent.contains(piece);
-                if is_lost && !newcomer.counts(self.row_of(strip, number)) {
+                if is_lost && !newcomer.counts(self.map.row_of(strip, number)) {
                     unmade.push((place.index(), number));
                 }
             }

@@ -123,11 +123,11 @@ impl Core {
         if self.is_stopping {
             return Err(ReplaceRefused::Stopping);
         }
-        if self.is_changing() {
+        if self.policy.is_changing() {
             return Err(ReplaceRefused::Changing);
         }
-        if matches!(self.policy(), Policy::Ppl | Policy::Journal) {
-            return Err(ReplaceRefused::Policy(self.policy()));
+        if matches!(self.policy.policy(), Policy::Ppl | Policy::Journal) {
+            return Err(ReplaceRefused::Policy(self.policy.policy()));
         }
         if member.index() >= self.members.count() {
             return Err(ReplaceRefused::NoRole(member, self.members.count()));
@@ -193,19 +193,6 @@ impl Core {
         self.members.note_closed(place);
     }
 
-    /// A replacement failed: nothing is known of it any more.
-    pub(super) fn forget_replacement(&mut self, place: Role) {
-        self.bad_blocks.forget(place.index());
-        self.scribe.roster.forget(place.index());
-    }
-
-    /// A replacement has the role of its member: what lies on it is what lies on the member.
-    pub(super) fn follow_replacement(&mut self, member: Role) {
-        let place = member.replacement().index();
-        self.bad_blocks.take_role(place, member.index());
-        self.scribe.roster.take_role(place, member.index());
-    }
-
     /// Newcomers that a record says are whole: of replacements one, which is the first to be told. Whoever else was told at once could be
     /// the only one after a crash, and would say of a replacement that it is the member before that says so itself.
     pub(super) fn completed(&self) -> Places {
@@ -233,12 +220,6 @@ impl Core {
         }
     }
 
-    /// True when one of these replacements, which a record names, has failed, and its member has not.
-    pub(super) fn has_lost_replacement(&self, named: PieceSet) -> bool {
-        let mut lost = named.iter().map(members::role);
-        lost.any(|member| !self.members.has_replacement(member) && self.members.is_live(member))
-    }
-
     /// Pieces of the rows of a round that replacements get, row by row.
     fn copies(&self, number: u32) -> Vec<(u16, PieceSet)> {
         let Slot { strip, round, .. } = self.table.slot(number);
@@ -254,7 +235,7 @@ impl Core {
             if round.kind != Kind::Rebuild {
                 return (place, written);
             }
-            let lacking = self.members.copied_in(self.row_of(*strip, place)).and(roles);
+            let lacking = self.members.copied_in(self.map.row_of(*strip, place)).and(roles);
             let found = order.pieces_of(lacking).and(row.new.pieces().or(row.old.pieces()));
             (place, written.or(found))
         };
@@ -289,15 +270,9 @@ impl Strips {
             frame.data = *row.content(run.piece).expect("content to copy");
         }
         self.core.counters.copied += u64::from(run.count);
-        let sector = self.core.sector(place, self.core.row_of(strip, run.first));
+        let sector = self.core.members.sector(place, self.core.map.row_of(strip, run.first));
         let waiter =
             self.commands.insert(PieceCommand { is_copy: true, ..PieceCommand::of(number, run, true) });
-        fx.command(self.core.seat(place), kind::PIECE, waiter, Op::Write { sector, frames, durable });
-    }
-
-    /// Makes a strip zeros on replacements.
-    pub(super) fn copy_zeroes(&mut self, number: u32, fx: &mut Effects) {
-        let round = self.core.table.slot(number).round.as_ref().expect("a round writes");
-        self.zero_pieces(number, self.core.members.replaced().and(round.copied), true, fx);
+        fx.command(self.core.members.seat(place), kind::PIECE, waiter, Op::Write { sector, frames, durable });
     }
 }

@@ -7,7 +7,7 @@
 //! the next start could not make rows whole that were written from it in part. Members are flushed even where nothing differs: they
 //! have such caches too, and the log that has what lies there is about to be given up.
 
-use super::core::Core;
+use super::core::{Core, WriteAhead};
 use super::{Effects, kind};
 use base::frame::Frame;
 use base::xor::Block;
@@ -79,20 +79,22 @@ impl Replay {
     }
 }
 
-impl Core {
+impl WriteAhead {
     /// True while a log from before the start is being applied: strips have to wait.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
-        !self.ahead.replay.is_through()
+        !self.replay.is_through()
     }
 
     /// True when a journal has rows that were not written to the members, and never will be: what these hold may be torn, or older
     /// than what was answered. Nothing is read then. Data beside a partial parity log are right in any case.
     #[inline]
     pub(super) fn lacks_replay(&self) -> bool {
-        self.ahead.replay.state == State::Abandoned && self.ahead.journal.is_some()
+        self.replay.state == State::Abandoned && self.journal.is_some()
     }
+}
 
+impl Core {
     /// Writes blocks, and flushes them at last; true when something moved.
     pub(super) fn advance_replay(&mut self, fx: &mut Effects) -> bool {
         if self.ahead.replay.state == State::Opening {
@@ -114,7 +116,7 @@ impl Core {
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
                     self.ahead.replay.pending += 1;
-                    fx.command(self.seat(super::members::role(role)), kind::REPLAY, 0, Op::Flush);
+                    fx.command(self.members.seat(super::members::role(role)), kind::REPLAY, 0, Op::Flush);
                 }
                 State::Flushing
             }
@@ -132,7 +134,7 @@ impl Core {
         match self.ahead.replay.log.take() {
             Some(log) => {
                 self.ahead.replay.pending += 1;
-                fx.command(self.seat(log), kind::REPLAY, 0, Op::Flush);
+                fx.command(self.members.seat(log), kind::REPLAY, 0, Op::Flush);
             }
             None => self.ahead.replay.state = State::Writing,
         }
@@ -150,7 +152,7 @@ impl Core {
             moved = true;
             let Target { member, sector, is_journal } = target;
             let is_there = match is_journal {
-                true => !self.has_journal_failed(),
+                true => !self.ahead.has_journal_failed(),
                 false => self.members.writable().contains(member.index()),
             };
             if !is_there {
@@ -161,7 +163,7 @@ impl Core {
             let sector = if is_journal { sector } else { self.members.data_offset(member) + sector };
             self.ahead.replay.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: is_journal };
-            fx.command(self.seat(member), kind::REPLAY, 0, op);
+            fx.command(self.members.seat(member), kind::REPLAY, 0, op);
         }
         moved
     }

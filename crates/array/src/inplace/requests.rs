@@ -5,11 +5,12 @@
 //! the table.
 
 mod answers;
+mod parts;
 
 use super::clients::Clients;
 use super::completions::DirectRead;
 use super::map::Strip;
-use super::table::{Cell, Job, Wanted, Work};
+use super::table::{Cell, Wanted};
 use super::{Effects, kind};
 use crate::pacer::ClientLoad;
 use crate::request::{Request, RequestId, RequestOp};
@@ -22,8 +23,6 @@ use std::ops::Range;
 
 /// Most blocks of a read command.
 const RUN_BLOCKS_MAX: u64 = 256;
-/// Most blocks of a trim that are made zeros by writes at a time.
-const TRIM_BLOCKS_MAX: u64 = 256;
 
 /// Kind of a request.
 #[derive(Clone, Debug)]
@@ -72,15 +71,6 @@ struct Memory {
     /// Blocks of one request, while it is cut at strips.
     cells: Vec<(Strip, Vec<Cell>)>,
     wanted: Vec<(Strip, Vec<Wanted>)>,
-}
-
-/// What a request has for a strip; added when there is nothing yet. A request goes over few strips at a time, mostly the last.
-fn part_of<T>(parts: &mut Vec<(Strip, Vec<T>)>, strip: Strip, fresh: impl FnOnce() -> Vec<T>) -> &mut Vec<T> {
-    let index = parts.iter().rposition(|(other, _)| *other == strip).unwrap_or_else(|| {
-        parts.push((strip, fresh()));
-        parts.len() - 1
-    });
-    &mut parts[index].1
 }
 
 impl Requests {
@@ -164,10 +154,10 @@ impl Requests {
 impl Clients {
     /// Accepts a request. It is answered by a later turn.
     pub fn submit(&mut self, request: Request, fx: &mut Effects) {
-        if self.strips.core.is_changing() {
-            return self.strips.core.hold(request);
+        if self.strips.core.policy.is_changing() {
+            return self.strips.core.policy.hold(request);
         }
-        let Some(request) = self.strips.core.unless_held(request) else { return };
+        let Some(request) = self.strips.core.place.unless_held(request) else { return };
         let Request { id, op } = request;
         let end = match &op {
             RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),
@@ -208,7 +198,7 @@ impl Clients {
         while done < blocks {
             let first = lba.plus(done);
             // A shard may have one strip and not the next.
-            let rows = if self.strips.core.is_shard() {
+            let rows = if self.strips.core.place.is_shard() {
                 self.strips.core.map.strip_rows()
             } else {
                 self.strips.core.map.chunk_rows()
@@ -223,17 +213,19 @@ impl Clients {
 
     /// Reads blocks of one chunk.
     pub(super) fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
-        if self.strips.core.is_shard() && self.strips.core.is_away(self.strips.core.map.place(lba).strip) {
+        if self.strips.core.place.is_shard()
+            && self.strips.core.place.is_away(self.strips.core.map.place(lba).strip)
+        {
             return self.strips.core.hand_read(request, lba, (index, run));
         }
-        if self.strips.core.lacks_replay() {
+        if self.strips.core.ahead.lacks_replay() {
             return self.strips.core.requests.fail(request);
         }
         let (member, row) = self.strips.core.map.locate(lba);
         // What a replay has not settled may be read otherwise after another crash, without the member.
         let is_straight = self.strips.core.members.is_readable(member, row..row + run)
             && !self.strips.core.is_bad(member, row..row + run);
-        if !is_straight || self.strips.core.is_replaying() {
+        if !is_straight || self.strips.core.ahead.is_replaying() {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");
@@ -245,25 +237,8 @@ impl Clients {
         self.strips.core.counters.read_direct += run;
         self.strips.core.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
-        let sector = self.strips.core.sector(member, row);
-        fx.command(self.strips.core.seat(member), kind::DIRECT, number, Op::Read { sector, frames });
-    }
-
-    /// Reads blocks that their member cannot return.
-    pub(super) fn read_through_strips(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
-        let mut strips = std::mem::take(&mut self.strips.core.requests.memory.wanted);
-        let spare = &mut self.strips.core.table.pools.wanted;
-        for (offset, block) in (lba.0..lba.0 + run).enumerate() {
-            let place = self.strips.core.map.place(Lba(block));
-            let piece = self.strips.core.map.order(place.strip).piece(place.chunk);
-            let wanted = Wanted { row: place.row, piece, index: index + offset };
-            part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default()).push(wanted);
-        }
-        for (strip, wanted) in strips.drain(..) {
-            self.strips.core.requests.add_part(request);
-            self.strips.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });
-        }
-        self.strips.core.requests.memory.wanted = strips;
+        let sector = self.strips.core.members.sector(member, row);
+        fx.command(self.strips.core.members.seat(member), kind::DIRECT, number, Op::Read { sector, frames });
     }
 
     fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool, fx: &mut Effects) {
@@ -283,72 +258,5 @@ impl Clients {
         }
         open.parts -= 1;
         assert!(open.parts > 0, "strips are worked on by a later turn");
-    }
-
-    /// So many blocks from one on, to their strips; those without a frame become zeros.
-    fn write_cells(
-        &mut self,
-        request: u32,
-        (lba, count): (Lba, u64),
-        mut frames: impl Iterator<Item = Option<Frame>>,
-        durable: bool,
-    ) {
-        let mut strips = std::mem::take(&mut self.strips.core.requests.memory.cells);
-        let spare = &mut self.strips.core.table.pools.cells;
-        let mut done = 0;
-        while done < count {
-            let place = self.strips.core.map.place(lba.plus(done));
-            let run = (self.strips.core.map.strip_rows() - u64::from(place.row)).min(count - done);
-            let piece = self.strips.core.map.order(place.strip).piece(place.chunk);
-            let cells = part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default());
-            let rows = place.row..place.row + u16::try_from(run).expect("at most 128 rows of a strip");
-            cells.extend(rows.zip(frames.by_ref()).map(|(row, frame)| Cell { row, piece, frame }));
-            done += run;
-        }
-        strips.sort_unstable_by_key(|(strip, _)| *strip);
-        for (strip, cells) in strips.drain(..) {
-            self.strips.core.requests.add_part(request);
-            self.strips.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
-        }
-        self.strips.core.requests.memory.cells = strips;
-    }
-
-    /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
-    fn next_of_trim(&mut self, request: u32, stripe_blocks: u64) -> Option<(Range<u64>, bool)> {
-        // What goes to a journal is written as zeros: it has no words for more.
-        let may_be_whole = self.strips.core.ahead.journal.is_none();
-        let open = self.strips.core.requests.open.get_mut(request);
-        let Asked::Trim(rest) = &mut open.asked else { return None };
-        if rest.is_empty() || open.has_failed {
-            return None;
-        }
-        let start = rest.start;
-        let until = (start / stripe_blocks + 1) * stripe_blocks;
-        let is_whole = may_be_whole && start.is_multiple_of(stripe_blocks) && until <= rest.end;
-        rest.start = if is_whole { until } else { until.min(rest.end).min(start + TRIM_BLOCKS_MAX) };
-        Some((start..rest.start, is_whole))
-    }
-
-    /// Issues the next piece of a trim; false when there is none.
-    fn trim_more(&mut self, request: u32) -> bool {
-        let stripe_blocks =
-            self.strips.core.map.chunk_rows() * u64::from(self.strips.core.map.geometry().data_chunks());
-        let Some((blocks, is_whole)) = self.next_of_trim(request, stripe_blocks) else { return false };
-        if self.strips.core.is_read_only() {
-            self.strips.core.requests.fail(request);
-            return false;
-        }
-        if is_whole {
-            let strips = self.strips.core.map.chunk_rows() / self.strips.core.map.strip_rows();
-            let first = blocks.start / stripe_blocks * strips;
-            for strip in (first..first + strips).map(Strip) {
-                self.strips.core.requests.add_part(request);
-                self.strips.offer(strip, Job { request: Some(request), work: Work::Zero });
-            }
-        } else {
-            let count = blocks.end - blocks.start;
-            self.write_cells(request, (Lba(blocks.start), count), blocks.map(|_| None), false);
-        }
-        true
     }
 }

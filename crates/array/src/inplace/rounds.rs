@@ -6,6 +6,7 @@ mod end;
 mod parities;
 mod reads;
 mod writes;
+mod zeroes;
 
 use super::clients::Clients;
 use super::core::Core;
@@ -29,13 +30,6 @@ impl Core {
         number
     }
 
-    /// Lets strips that wait for frames try again, for some came home.
-    pub(super) fn feed_starved(&mut self) {
-        while let Some(number) = self.table.starved.pop_front() {
-            self.table.run(number);
-        }
-    }
-
     /// Rows that work touches.
     fn rows_touched(&self, strip: Strip, work: &Work) -> RowSet {
         let all = || RowSet::first(self.map.strip_rows()).iter();
@@ -43,9 +37,11 @@ impl Core {
             Work::Write { cells, .. } => cells.iter().map(|cell| cell.row).collect(),
             Work::Read(wanted) => wanted.iter().map(|wanted| wanted.row).collect(),
             Work::Zero => RowSet::EMPTY,
-            Work::Resync => all().filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect(),
-            Work::Rebuild => all().filter(|row| self.members.is_lacked(self.row_of(strip, *row))).collect(),
-            Work::Scrub => all().filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect(),
+            Work::Resync => all().filter(|row| !self.sync.is_right(self.map.row_of(strip, *row))).collect(),
+            Work::Rebuild => {
+                all().filter(|row| self.members.is_lacked(self.map.row_of(strip, *row))).collect()
+            }
+            Work::Scrub => all().filter(|row| self.sync.is_right(self.map.row_of(strip, *row))).collect(),
         }
     }
 
@@ -123,7 +119,7 @@ impl Core {
 impl Strips {
     /// Hands work to its strip: it joins a round that still gathers, waits for the next, or for room in the table.
     pub(super) fn offer(&mut self, strip: Strip, job: Job) {
-        if self.core.is_away(strip) {
+        if self.core.place.is_away(strip) {
             return self.hand_job(strip, job);
         }
         let number = match self.core.table.find(strip) {
@@ -155,7 +151,7 @@ impl Strips {
         let mut moved = false;
         while let Some((strip, _)) = self.core.table.backlog.front() {
             let strip = *strip;
-            if self.core.table.find(strip).is_none() && !self.core.is_away(strip) {
+            if self.core.table.find(strip).is_none() && !self.core.place.is_away(strip) {
                 if !self.core.table.has_room() {
                     break;
                 }
@@ -273,7 +269,7 @@ impl Strips {
 impl Clients {
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
-        if self.strips.core.is_shard() && self.withdraw(now, number, fx) {
+        if self.strips.core.place.is_shard() && self.withdraw(now, number, fx) {
             return;
         }
         match self.strips.core.table.slot(number).round.as_ref().map(|round| round.pending) {

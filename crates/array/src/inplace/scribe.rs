@@ -22,18 +22,15 @@
 //! behind: md would read them, and spoil parities on them, as it resyncs.
 
 mod records;
+mod writing;
 
+use super::Effects;
 use super::core::Core;
 use super::journal::Journal;
-use super::newcomer::Stage;
-use super::pages::PAGE_BYTES;
 use super::places::Places;
-use super::{Effects, kind, members};
-use base::bytes::put;
-use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
-use block::device::{Op, Status};
+use block::device::Status;
 use block::md::Role;
 use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::reader::ROW_SECTORS;
@@ -290,10 +287,20 @@ impl Scribe {
     }
 }
 
+impl Scribe {
+    /// A replacement that a record names has failed. It may say all the same what it was to say, that it is the member for one, or what
+    /// it said of a clean array, one update behind an array that is not: the next record is as new as that, and the one behind it newer.
+    fn abandon_record(&mut self) {
+        self.events -= 1;
+        self.owed = self.owed.max(2);
+        self.step = Step::Rest;
+    }
+}
+
 impl Core {
     /// True when the array is dirty and nothing speaks for it any more.
     pub(super) fn wants_clean_mark(&self) -> bool {
-        if self.is_replaying() {
+        if self.ahead.is_replaying() {
             return false;
         }
         let is_stopped = self.is_stopping && self.scribe.mark == Mark::Dirty;
@@ -335,9 +342,9 @@ impl Core {
             // Nothing is recorded any more: whoever waits is told that it failed.
             let moves = !self.scribe.is_resting() || !self.table.logging().is_empty();
             self.scribe.step = Step::Rest;
-            let moves = moves || self.is_changing();
+            let moves = moves || self.policy.is_changing();
             self.give_change_up();
-            self.wake_rounds();
+            self.table.wake_rounds();
             self.scribe.has_told = true;
             return moves;
         }
@@ -371,7 +378,7 @@ impl Core {
             }
             Step::FlushToRecover => {
                 self.scribe.step = Step::Rest;
-                self.end_flush();
+                self.members.end_flush();
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 self.scribe.record.whole = self.completed();
             }
@@ -390,14 +397,14 @@ impl Core {
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
                 self.scribe.step = Step::Rest;
-                self.wake_rounds();
+                self.table.wake_rounds();
             }
             Step::FlushToClear | Step::ClearHead => {
                 self.clear_bits(fx);
             }
             Step::FlushToClean => {
                 self.scribe.step = Step::Rest;
-                self.end_flush();
+                self.members.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
                 if self.is_idle() && is_flushed && !self.has_unrecorded_failure() {
                     self.ahead.journal.iter_mut().for_each(Journal::end_flush);
@@ -420,13 +427,13 @@ impl Core {
                 self.scribe.step = Step::Replacing;
                 self.write_superblocks(told, fx);
             }
-            Step::Replacing if self.has_lost_replacement(replaced) => self.abandon_record(),
+            Step::Replacing if self.members.has_lost_replacement(replaced) => self.scribe.abandon_record(),
             Step::Replacing => {
                 self.scribe.step = Step::Newcomers;
                 self.write_superblocks(self.scribe.record.first.without(told), fx);
             }
-            Step::Newcomers if self.has_lost_replacement(self.scribe.record.of_replacements()) => {
-                self.abandon_record();
+            Step::Newcomers if self.members.has_lost_replacement(self.scribe.record.of_replacements()) => {
+                self.scribe.abandon_record();
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
@@ -438,19 +445,11 @@ impl Core {
         }
     }
 
-    /// A replacement that a record names has failed. It may say all the same what it was to say, that it is the member for one, or what
-    /// it said of a clean array, one update behind an array that is not: the next record is as new as that, and the one behind it newer.
-    fn abandon_record(&mut self) {
-        self.scribe.events -= 1;
-        self.scribe.owed = self.scribe.owed.max(2);
-        self.scribe.step = Step::Rest;
-    }
-
     fn end_step_of_journal(&mut self, fx: &mut Effects) {
         let step = std::mem::replace(&mut self.scribe.step, Step::Rest);
         match step {
             Step::FlushToTail => {
-                self.end_flush();
+                self.members.end_flush();
                 // Who failed may be believed again after a crash: then it needs what the journal has.
                 if !self.has_unrecorded_failure() {
                     let journal = self.ahead.journal.as_mut().expect("an array with a journal");
@@ -463,7 +462,7 @@ impl Core {
             }
             Step::Tail => self.ahead.journal.iter_mut().for_each(Journal::end_record),
             Step::FlushToSync => {
-                self.end_flush();
+                self.members.end_flush();
                 if self.is_sync_untold() && !self.has_unrecorded_failure() {
                     self.ahead.journal.iter_mut().for_each(Journal::end_flush);
                     self.begin_record(true, fx);
@@ -471,9 +470,9 @@ impl Core {
             }
             step => {
                 assert!(step == Step::FlushToTell, "{step:?} is none of the journal");
-                self.end_flush();
+                self.members.end_flush();
                 if self.wants_telling() {
-                    self.begin_telling();
+                    self.ahead.begin_telling();
                     self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 }
             }
@@ -483,7 +482,7 @@ impl Core {
     fn end_step_of_lists(&mut self, fx: &mut Effects) {
         match self.scribe.step {
             Step::FlushToList => {
-                self.end_flush();
+                self.members.end_flush();
                 self.scribe.step = Step::BadBlockLogs;
                 self.begin_bad_block_logs(fx);
             }
@@ -494,14 +493,14 @@ impl Core {
             step => {
                 assert!(step == Step::ZeroLogs, "{step:?} is none of lists");
                 self.scribe.step = Step::Rest;
-                self.end_bad_block_logs();
+                self.bad_blocks.end_bad_block_logs();
                 self.scribe.has_told = true;
             }
         }
     }
 
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
-        let may_be_dirty = self.are_logs_begun() && self.is_journal_begun();
+        let may_be_dirty = self.ahead.are_logs_begun() && self.ahead.is_journal_begun();
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && may_be_dirty;
         if wants_dirty || self.scribe.lacks(self.members.absent(), self.members.replacements()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
@@ -519,7 +518,7 @@ impl Core {
         }
         if self.has_unrecorded_bad_blocks() {
             self.scribe.step = Step::FlushToList;
-            self.take_bad_block_lists();
+            self.bad_blocks.take_bad_block_lists();
             self.flush_members(fx);
             return true;
         }
@@ -545,7 +544,8 @@ impl Core {
             self.write_pages(false, fx);
             return true;
         }
-        let is_over = self.is_stopping || self.is_draining() || now >= self.scribe.idle_since + CLEAN_AFTER;
+        let is_over =
+            self.is_stopping || self.policy.is_draining() || now >= self.scribe.idle_since + CLEAN_AFTER;
         if self.wants_clean_mark() && self.is_idle() && is_over {
             self.scribe.step = Step::FlushToClean;
             self.scribe.flushed = self.scribe.begun;
@@ -611,105 +611,5 @@ impl Core {
         pages.clear(&std::mem::take(&mut self.scribe.clearing));
         self.scribe.step = Step::ClearPages;
         self.write_pages(false, fx);
-    }
-
-    /// Writes the superblocks of all members, which say clean.
-    pub(super) fn record_clean(&mut self, fx: &mut Effects) {
-        self.begin_record(false, fx);
-    }
-
-    fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
-        assert!(self.scribe.pending == 0 && self.scribe.step == Step::Rest);
-        let joining =
-            self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
-        let absent = self.members.absent();
-        let named = self.members.replacements();
-        let first = joining.or(Places::of_replacements(named)).or(self.scribe.roster.behind);
-        self.scribe.record =
-            Record { is_dirty, absent, joining, whole: Places::EMPTY, named, first, is_owed: false };
-        if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
-            self.scribe.step = Step::Level;
-            if self.scribe.roster.has_lagging_journal {
-                self.write_superblock_of_journal(fx);
-            }
-            return self.write_superblocks(self.scribe.roster.lagging.into(), fx);
-        }
-        if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
-            self.scribe.step = Step::VoidPages;
-            return self.write_pages(true, fx);
-        }
-        self.write_head(fx);
-    }
-
-    /// Writes the head of the bitmap with the next events.
-    fn write_head(&mut self, fx: &mut Effects) {
-        self.scribe.step = Step::Head;
-        if let Some(pages) = &mut self.pages {
-            pages.set_events(self.scribe.events + 1, pages.events_cleared());
-            self.write_page(0, fx);
-        }
-    }
-
-    /// Writes all pages that the members have otherwise, or all but the first.
-    fn write_pages(&mut self, is_void: bool, fx: &mut Effects) {
-        let dirty = self.pages.as_ref().map_or(Vec::new(), |pages| pages.dirty());
-        for page in dirty.into_iter().filter(|page| !is_void || *page > 0) {
-            self.write_page(page, fx);
-        }
-    }
-
-    fn write_page(&mut self, page: usize, fx: &mut Effects) {
-        let pages = self.pages.as_mut().expect("a page of a bitmap");
-        let content = *pages.begin(page);
-        let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
-        let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
-        self.broadcast(self.members.recorded(), sector, |_| content, fx);
-        self.counters.bitmap_pages += u64::try_from(self.members.recorded().count()).expect("at most 32");
-    }
-
-    fn end_pages(&mut self) {
-        if let Some(pages) = &mut self.pages {
-            pages.end();
-        }
-    }
-
-    /// Writes a block to members, durable.
-    pub(super) fn broadcast(
-        &mut self,
-        roles: Places,
-        sector: impl Fn(&Superblock) -> Option<u64>,
-        content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
-        fx: &mut Effects,
-    ) {
-        for role in roles.iter() {
-            let superblock =
-                self.scribe.roster.superblocks[role].as_ref().expect("a member that is there has one");
-            let sector = sector(superblock).expect("an array whose areas were judged");
-            let mut frame = Frame::zeroed();
-            put(&mut frame.data, 0, &content(superblock));
-            self.scribe.pending += 1;
-            let op = Op::Write { sector, frames: vec![frame], durable: true };
-            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, op);
-        }
-    }
-
-    pub(super) fn flush_members(&mut self, fx: &mut Effects) {
-        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
-        for role in self.members.volatile().iter() {
-            self.scribe.pending += 1;
-            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, Op::Flush);
-        }
-    }
-
-    /// A flush of all members is through; one that failed it is no member any more.
-    pub(super) fn end_flush(&mut self) {
-        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.end_flush());
-    }
-
-    /// Rounds that wait for dirty mark or bits look again.
-    fn wake_rounds(&mut self) {
-        for slot in self.table.logging() {
-            self.table.run(slot);
-        }
     }
 }

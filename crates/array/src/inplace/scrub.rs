@@ -154,11 +154,11 @@ impl Core {
         let missing = self.members.lacking().count();
         if self.is_stopping {
             Err(ScrubRefused::Stopping)
-        } else if self.is_changing() {
+        } else if self.policy.is_changing() {
             Err(ScrubRefused::Changing)
         } else if missing > 0 {
             Err(ScrubRefused::Degraded(missing))
-        } else if repairs && self.has_journal_failed() {
+        } else if repairs && self.ahead.has_journal_failed() {
             Err(ScrubRefused::ReadOnly)
         } else if self.sync.has_work() {
             Err(ScrubRefused::Resyncing)

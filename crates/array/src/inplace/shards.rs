@@ -43,6 +43,14 @@ pub(super) enum Place {
     Shard(Box<Shard>),
 }
 
+impl Place {
+    /// True of an engine that has strips on terms.
+    #[inline]
+    pub(super) fn is_shard(&self) -> bool {
+        matches!(self, Place::Shard(_))
+    }
+}
+
 impl Core {
     /// Spread of the volume over so many shards.
     #[must_use]
@@ -57,12 +65,6 @@ impl Core {
     #[must_use]
     pub fn stripe_blocks(&self) -> u64 {
         self.map.chunk_rows() * u64::from(self.map.geometry().data_chunks())
-    }
-
-    /// True of an engine that has strips on terms.
-    #[inline]
-    pub(super) fn is_shard(&self) -> bool {
-        matches!(self.place, Place::Shard(_))
     }
 }
 

@@ -76,7 +76,7 @@ impl Spares {
 impl Core {
     /// Role that a spare is to take; `None` when nothing is missing, or nothing can be rebuilt.
     pub(super) fn role_for_spare(&self) -> Option<Role> {
-        let is_bare = self.vacant().is_empty() || self.template().is_none();
+        let is_bare = self.members.vacant().is_empty() || self.template().is_none();
         (!is_bare).then(|| self.role_for(None).ok()).flatten()
     }
 

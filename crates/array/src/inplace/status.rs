@@ -9,9 +9,11 @@ use super::replacing::Replacing;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use super::shards::Place;
+use super::shards::messages::{ToControl, ToShard};
 use crate::pacer::Rates;
 use base::units::BLOCK_BYTES_U64;
 use block::md::Role;
+use block::md::assembly::Policy;
 use block::md::bad_blocks::BadBlocks;
 use block::md::reader::ROW_SECTORS;
 
@@ -77,6 +79,46 @@ pub struct JournalStatus {
 }
 
 impl Core {
+    /// Seat of a device, by which commands go to it and answers come.
+    #[must_use]
+    pub fn seat(&self, place: Role) -> Role {
+        self.members.seat(place)
+    }
+
+    /// True when nobody has a role.
+    #[must_use]
+    pub fn is_vacant(&self, role: Role) -> bool {
+        self.members.is_vacant(role)
+    }
+
+    /// Consistency policy of the array.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy.policy()
+    }
+
+    /// True while the policy is being changed.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.policy.is_changing()
+    }
+
+    /// True while a log from before the start is being applied: strips have to wait.
+    #[must_use]
+    pub fn is_replaying(&self) -> bool {
+        self.ahead.is_replaying()
+    }
+
+    /// Moves messages to other shards out.
+    pub fn take_messages_to_shards(&mut self, into: &mut Vec<(usize, ToShard)>) {
+        self.place.take_messages_to_shards(into);
+    }
+
+    /// Moves messages to the control shard out.
+    pub fn take_messages_to_control(&mut self, into: &mut Vec<ToControl>) {
+        self.place.take_messages_to_control(into);
+    }
+
     /// True when the array goes on without so many more members.
     #[must_use]
     pub fn can_lose(&self, members: usize) -> bool {
@@ -125,7 +167,7 @@ impl InPlace {
     pub fn status(&self) -> Status {
         let report = self.clients.strips.report();
         Status {
-            missing: self.clients.strips.core.vacant().iter().map(role).collect(),
+            missing: self.clients.strips.core.members.vacant().iter().map(role).collect(),
             rebuilding: self.clients.strips.core.rebuilding(),
             replacing: self.clients.strips.core.replacing(),
             bad_blocks: self.clients.strips.core.bad_blocks(),

@@ -3,6 +3,8 @@
 use super::cache::Cache;
 use super::completions::PieceCommand;
 use super::core::Core;
+use super::shards::Place;
+use super::shards::messages::Report;
 use super::window::Window;
 use base::slab::Slab;
 
@@ -17,4 +19,16 @@ pub struct Strips {
     pub(super) window: Window,
     /// Commands under way.
     pub(super) commands: Slab<PieceCommand>,
+}
+
+impl Strips {
+    /// What the engine has done, with what other shards reported.
+    pub(in crate::inplace) fn report(&self) -> Report {
+        let cache_frames = (self.cache.frames(), self.cache.frames_max());
+        let mut report = Report { counters: self.core.counters, cache_frames, strips: self.core.table.len() };
+        if let Place::Control(control) = &self.core.place {
+            control.add_reports(&mut report);
+        }
+        report
+    }
 }

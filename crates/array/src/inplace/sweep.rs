@@ -46,7 +46,7 @@ impl Core {
     #[must_use]
     pub fn is_resyncing(&self) -> bool {
         let goes_on = self.sync.goes_on_without(self.members.lacking()) && !self.members.is_broken();
-        self.sync.has_work() && goes_on && !self.has_journal_failed() && !self.is_stopping
+        self.sync.has_work() && goes_on && !self.ahead.has_journal_failed() && !self.is_stopping
     }
 
     /// Rates of resync, recovery and scrub from now on, in bytes of each member.
@@ -80,7 +80,7 @@ impl Strips {
     pub(super) fn begin_sweeps(&mut self, now: Instant) -> bool {
         self.core.background.sweeps.throttle.notice(now, self.core.requests.load());
         self.core.watch_scrub();
-        if !self.core.table.backlog.is_empty() || self.core.shares_strips() {
+        if !self.core.table.backlog.is_empty() || self.core.place.shares_strips() {
             return false;
         }
         let bytes = self.core.map.strip_rows() * BLOCK_BYTES_U64;

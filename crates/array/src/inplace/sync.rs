@@ -236,6 +236,11 @@ impl Sync {
     pub fn rows_stuck(&self) -> usize {
         self.stuck.len()
     }
+
+    /// True while a resync is not through, or there are more rows in doubt than headers name.
+    pub(super) fn log_says_doubt(&self) -> bool {
+        self.has_work() || self.rows_stuck() > super::batch::STANDING_MAX
+    }
 }
 
 #[cfg(test)]

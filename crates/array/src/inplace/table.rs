@@ -541,6 +541,26 @@ impl Table {
         slots.sort_unstable();
         slots.into_iter().map(|(_, number)| number).collect()
     }
+
+    /// Lets strips that wait for frames try again, for some came home.
+    pub(super) fn feed_starved(&mut self) {
+        while let Some(number) = self.starved.pop_front() {
+            self.run(number);
+        }
+    }
+
+    /// Rounds that wait for dirty mark or bits look again.
+    pub(super) fn wake_rounds(&mut self) {
+        for slot in self.logging() {
+            self.run(slot);
+        }
+    }
+
+    /// True while a strip reads for writes: each such read is answered, so nothing waits for ever.
+    pub(super) fn reads_for_writes(&self) -> bool {
+        let reads = |round: &Round| round.kind == Kind::Write && round.phase() <= Phase::Frozen;
+        self.iter().any(|slot| slot.round.as_deref().is_some_and(reads))
+    }
 }
 
 #[cfg(test)]

@@ -113,12 +113,12 @@ impl InPlaceVolume {
     /// Condition of a device as all shards see it.
     pub fn condition(&mut self, now: Instant, seat: Role) -> Option<Condition> {
         let own = self.devices.condition(now, seat)?;
-        Some(own.with(self.engine.core().condition_elsewhere(seat)))
+        Some(own.with(self.engine.core().place.condition_elsewhere(seat)))
     }
 
     /// A shard looks whether its devices answer: the control shard may not ask them anything.
     fn look_at_devices(&mut self, now: Instant) {
-        if !self.engine.core().is_shard() || now < self.look_at {
+        if !self.engine.core().place.is_shard() || now < self.look_at {
             return;
         }
         self.look_at = now + LOOK_EVERY;
@@ -126,15 +126,16 @@ impl InPlaceVolume {
         let seats = (0..devices.count()).map(role);
         engine
             .core_mut()
+            .place
             .tell_trouble(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
     }
 
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
     pub fn give_up_member(&mut self, member: Role) {
-        let seat = self.engine.core().seat(member);
+        let seat = self.engine.core().members.seat(member);
         self.engine.core_mut().fail_member(member);
         self.devices.abandon(seat);
-        self.engine.core_mut().abandon_elsewhere(seat);
+        self.engine.core_mut().place.abandon_elsewhere(seat);
     }
 
     /// Adds an empty device as a member: see [`InPlace::add_member`]. The device of the member before is closed.
@@ -159,17 +160,17 @@ impl InPlaceVolume {
 
     /// A device is at a place from now on; the one before is closed.
     fn seat(&mut self, place: Role, Ways { own, others }: Ways) {
-        let seat = self.engine.core().seat(place);
+        let seat = self.engine.core().members.seat(place);
         drop(self.devices.take(seat));
         self.devices.put(seat, own);
-        self.engine.core_mut().seat_elsewhere(seat, others);
+        self.engine.core_mut().place.seat_elsewhere(seat, others);
     }
 
     /// Closes the device of a place.
     fn close(&mut self, place: Role) {
-        let seat = self.engine.core().seat(place);
+        let seat = self.engine.core().members.seat(place);
         drop(self.devices.take(seat));
-        self.engine.core_mut().seat_elsewhere(seat, Vec::new());
+        self.engine.core_mut().place.seat_elsewhere(seat, Vec::new());
     }
 
     /// Replaces a member by an empty device: see [`InPlace::replace_member`].
@@ -272,7 +273,7 @@ impl InPlaceVolume {
     pub fn begin_change(&mut self, wish: Wish) -> Result<(), ChangeRefused> {
         let has_blocks = |role: &Role| {
             self.devices
-                .geometry(self.engine.core().seat(*role))
+                .geometry(self.engine.core().members.seat(*role))
                 .is_some_and(|geometry| geometry.atomic_sectors > 1)
         };
         let roles = (0..self.engine.core().members.count()).map(role);
@@ -284,7 +285,7 @@ impl InPlaceVolume {
 
     /// Closes the device of a member that has failed; false while it has commands to answer.
     pub fn close_failed(&mut self, role: Role) -> bool {
-        assert!(self.engine.core().is_vacant(role), "member {role} has not failed");
+        assert!(self.engine.core().members.is_vacant(role), "member {role} has not failed");
         let may_close = self.is_answered(role);
         if may_close {
             self.close(role);
@@ -294,8 +295,8 @@ impl InPlaceVolume {
 
     /// True when a member has answered all that it was asked, and is about to be asked nothing.
     fn is_answered(&self, role: Role) -> bool {
-        let seat = self.engine.core().seat(role);
-        !self.engine.core().is_used_elsewhere(seat)
+        let seat = self.engine.core().members.seat(role);
+        !self.engine.core().place.is_used_elsewhere(seat)
             && self.devices.is_answered(seat)
             && self.effects.commands.iter().all(|command| command.member != seat)
     }
@@ -347,7 +348,7 @@ impl Volume for InPlaceVolume {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let look = (self.engine.core().is_shard() && !self.devices.is_idle()).then_some(self.look_at);
+        let look = (self.engine.core().place.is_shard() && !self.devices.is_idle()).then_some(self.look_at);
         [self.engine.next_deadline(), self.devices.next_event(), look].into_iter().flatten().min()
     }
 }

@@ -19,11 +19,10 @@
 //! (`IO_THRESHOLD` 1): no clock is asked, and what comes meanwhile is the company. Rows that are whole are not put off. Its stripes are rows; ours
 //! are strips, of which all but the whole rows wait.
 
-use super::core::Core;
 use super::map::Strip;
 use super::row_set::RowSet;
 use super::strips::Strips;
-use super::table::{Job, Kind, Phase, Round, Slot, Work};
+use super::table::{Job, Kind, Slot, Work};
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use std::collections::VecDeque;
@@ -219,14 +218,6 @@ fn last_rows(waiting: &VecDeque<Job>) -> RowSet {
     }
 }
 
-impl Core {
-    /// True while a strip reads for writes: each such read is answered, so nothing waits for ever.
-    fn reads_for_writes(&self) -> bool {
-        let reads = |round: &Round| round.kind == Kind::Write && round.phase() <= Phase::Frozen;
-        self.table.iter().any(|slot| slot.round.as_deref().is_some_and(reads))
-    }
-}
-
 impl Strips {
     /// True when the jobs of a slot without a round go on waiting. Else those that begin are in front, and `limit` is how many.
     pub(super) fn holds(&mut self, now: Instant, number: u32) -> bool {
@@ -353,7 +344,7 @@ impl Strips {
 
     /// Lets all go that was put off, when no strip reads for writes any more; true when it did.
     fn let_put_off_go(&mut self) -> bool {
-        let may_go = self.core.is_stopping || !self.core.reads_for_writes();
+        let may_go = self.core.is_stopping || !self.core.table.reads_for_writes();
         for Held { slot, .. } in self.window.held.iter().filter(|_| may_go) {
             self.core.table.slot_mut(*slot).is_let_go = true;
             self.core.table.run(*slot);

@@ -31,7 +31,7 @@ impl Clients {
         let volatile = self.strips.core.members.volatile();
         for index in volatile.iter() {
             self.strips.core.requests.add_part(request);
-            fx.command(self.strips.core.seat(role(index)), kind::FLUSH, request, Op::Flush);
+            fx.command(self.strips.core.members.seat(role(index)), kind::FLUSH, request, Op::Flush);
         }
         !volatile.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use super::super::Effects;
 use super::super::clients::Clients;
-use super::super::core::Core;
+use super::super::core::{Core, WriteAhead};
 use super::super::map::Strip;
 use super::super::plan::{Method, RowFacts};
 use super::super::row_set::RowSet;
@@ -11,6 +11,17 @@ use super::super::shards::Place;
 use super::super::table::{Kind, Logged, Phase, Round};
 use base::pieces::PieceSet;
 use base::time::Instant;
+
+impl WriteAhead {
+    /// A round is through that was in a log.
+    fn end_round_of_log(&mut self, logged: Logged) {
+        match (logged, &mut self.logs, &mut self.journal) {
+            (Logged::Durable(role, generation), Some(logs), _) => logs.end_round(role, generation),
+            (Logged::Journaled(number), _, Some(journal)) => journal.end_round(number),
+            _ => {}
+        }
+    }
+}
 
 impl Core {
     /// Rows of a round that is through, and the frames that it reserved, are others'.
@@ -43,15 +54,6 @@ impl Core {
         }
     }
 
-    /// A round is through that was in a log.
-    fn end_round_of_log(&mut self, logged: Logged) {
-        match (logged, &mut self.ahead.logs, &mut self.ahead.journal) {
-            (Logged::Durable(role, generation), Some(logs), _) => logs.end_round(role, generation),
-            (Logged::Journaled(number), _, Some(journal)) => journal.end_round(number),
-            _ => {}
-        }
-    }
-
     /// Rows of a round that wrote, with what it was to write.
     pub(in crate::inplace) fn written_in(&self, kind: Kind, rows: &Rows) -> Vec<(u16, PieceSet)> {
         match kind {
@@ -64,14 +66,14 @@ impl Core {
 
     /// True when a member lists a row: what was written there is lost when another one goes before the answer.
     fn lists_row(&self, strip: Strip, place: u16) -> bool {
-        let row = self.row_of(strip, place);
+        let row = self.map.row_of(strip, place);
         self.map.order(strip).members.iter().any(|member| self.is_bad(*member, row..row + 1))
     }
 
     /// True when something of a row can neither be read nor decoded, by what members there are now and what they list.
     pub(in crate::inplace) fn is_beyond_reach(&self, strip: Strip, place: u16, pieces: PieceSet) -> bool {
         let order = self.map.order(strip);
-        let row = self.row_of(strip, place);
+        let row = self.map.row_of(strip, place);
         let live = order.pieces_of(self.members.counting(row));
         let is_good = |piece: &usize| !self.is_bad(order.members[*piece], row..row + 1);
         let readable = live.iter().filter(is_good).collect();
@@ -117,7 +119,7 @@ impl Clients {
         let (strip, order) = (slot.strip, slot.order);
         let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
-        self.strips.core.end_round_of_log(round.logged);
+        self.strips.core.ahead.end_round_of_log(round.logged);
         let (kind, is_broken) =
             (round.kind, self.strips.core.members.is_broken() || round.logged == Logged::Refused);
         let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
@@ -168,7 +170,7 @@ impl Clients {
         if !is_through {
             self.strips.core.table.run(number);
         }
-        self.strips.core.feed_starved();
+        self.strips.core.table.feed_starved();
         if is_through {
             self.strips.core.table.close_resting(number);
         }

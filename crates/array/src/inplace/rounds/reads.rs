@@ -62,7 +62,7 @@ impl Core {
 
     /// Gives readers their blocks, decoded where need be.
     pub(super) fn hand_out(&mut self, number: u32) {
-        let lacks_replay = self.lacks_replay();
+        let lacks_replay = self.ahead.lacks_replay();
         let Slot { strip, round, .. } = self.table.slot_mut(number);
         let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round of reads");
@@ -121,8 +121,8 @@ impl Strips {
             &mut self.core.counters.read_for_writes
         };
         *counter += u64::from(command.count);
-        let sector = self.core.sector(member, self.core.row_of(strip, command.first));
+        let sector = self.core.members.sector(member, self.core.map.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(self.core.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
+        fx.command(self.core.members.seat(member), kind::PIECE, waiter, Op::Read { sector, frames });
     }
 }

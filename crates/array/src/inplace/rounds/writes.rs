@@ -2,16 +2,14 @@
 
 use super::super::completions::PieceCommand;
 use super::super::core::Core;
-use super::super::runs::{Run, for_each_run};
+use super::super::runs::for_each_run;
 use super::super::shards::Place;
 use super::super::strips::Strips;
 use super::super::table::{Kind, Logged, Phase};
 use super::super::{Effects, kind};
 use base::frame::Frame;
-use base::pieces::PieceSet;
 use block::device::Op;
 use block::md::Role;
-use block::md::reader::ROW_SECTORS;
 
 impl Core {
     /// True when a round may write: dirty mark, bits and log are durable.
@@ -101,9 +99,14 @@ impl Strips {
         self.core.counters.parity_written += if is_parity && !is_sweep { count } else { 0 };
         self.core.counters.corrected += corrected;
         self.core.counters.resynced += if is_resync { count } else { 0 };
-        let sector = self.core.sector(member, self.core.row_of(strip, command.first));
+        let sector = self.core.members.sector(member, self.core.map.row_of(strip, command.first));
         let waiter = self.commands.insert(command);
-        fx.command(self.core.seat(member), kind::PIECE, waiter, Op::Write { sector, frames, durable });
+        fx.command(
+            self.core.members.seat(member),
+            kind::PIECE,
+            waiter,
+            Op::Write { sector, frames, durable },
+        );
     }
 
     /// Writes a row again that was one of several.
@@ -118,44 +121,14 @@ impl Strips {
         slot.round_mut().pending += 1;
         let sector = self
             .core
-            .sector(member, self.core.row_of(self.core.table.slot(command.slot).strip, command.first));
+            .members
+            .sector(member, self.core.map.row_of(self.core.table.slot(command.slot).strip, command.first));
         let waiter = self.commands.insert(command);
         fx.command(
-            self.core.seat(member),
+            self.core.members.seat(member),
             kind::PIECE,
             waiter,
             Op::Write { sector, frames: vec![frame], durable: true },
         );
-    }
-
-    /// Makes a strip zeros on all members: parities of zeros are zeros.
-    fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
-        self.zero_pieces(number, self.core.members.writable(), false, fx);
-        self.copy_zeroes(number, fx);
-    }
-
-    /// Makes a strip zeros on members with these roles, or on their replacements.
-    pub(in crate::inplace) fn zero_pieces(
-        &mut self,
-        number: u32,
-        roles: PieceSet,
-        is_copy: bool,
-        fx: &mut Effects,
-    ) {
-        let strip = self.core.table.slot(number).strip;
-        let rows = self.core.map.rows_of(strip);
-        let sectors = (rows.end - rows.start) * ROW_SECTORS;
-        let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        for piece in self.core.map.order(strip).pieces_of(roles).iter() {
-            let member = self.core.map.order(strip).members[piece];
-            let place = if is_copy { member.replacement() } else { member };
-            self.core.table.slot_mut(number).round_mut().pending += 1;
-            let run = Run { piece, first: 0, count };
-            let waiter =
-                self.commands.insert(PieceCommand { is_copy, ..PieceCommand::of(number, run, true) });
-            let sector = self.core.sector(place, rows.start);
-            let op = Op::WriteZeroes { sector, sectors, may_unmap: true };
-            fx.command(self.core.seat(place), kind::PIECE, waiter, op);
-        }
     }
 }

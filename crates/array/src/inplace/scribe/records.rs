@@ -197,7 +197,7 @@ impl Core {
 
     /// A member gets the first header of its log.
     pub(in crate::inplace) fn begin_log(&mut self, role: usize, place: (u64, u64), fx: &mut Effects) {
-        let says_doubt = self.log_says_doubt();
+        let says_doubt = self.sync.log_says_doubt();
         let header = self.first_header(role);
         self.ahead.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
         self.broadcast(Places::one(role), |_| Some(place.0), |_| header, fx);
@@ -345,7 +345,7 @@ impl Core {
         self.scribe.named = named;
         self.scribe.owed -= u8::from(is_owed);
         self.end_record_of_newcomers(now, joining, whole);
-        self.wake_rounds();
+        self.table.wake_rounds();
         self.scribe.has_told |= !self.has_unrecorded_failure();
     }
 
@@ -376,6 +376,66 @@ impl Core {
         self.background.recovery.note_record(now);
         if !joining.is_empty() {
             self.background.recovery.restart(now);
+        }
+    }
+
+    /// Writes the superblocks of all members, which say clean.
+    pub(in crate::inplace) fn record_clean(&mut self, fx: &mut Effects) {
+        self.begin_record(false, fx);
+    }
+
+    pub(in crate::inplace) fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
+        assert!(self.scribe.pending == 0 && self.scribe.step == Step::Rest);
+        let joining =
+            self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
+        let absent = self.members.absent();
+        let named = self.members.replacements();
+        let first = joining.or(Places::of_replacements(named)).or(self.scribe.roster.behind);
+        self.scribe.record =
+            Record { is_dirty, absent, joining, whole: Places::EMPTY, named, first, is_owed: false };
+        if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
+            self.scribe.step = Step::Level;
+            if self.scribe.roster.has_lagging_journal {
+                self.write_superblock_of_journal(fx);
+            }
+            return self.write_superblocks(self.scribe.roster.lagging.into(), fx);
+        }
+        if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
+            self.scribe.step = Step::VoidPages;
+            return self.write_pages(true, fx);
+        }
+        self.write_head(fx);
+    }
+
+    /// Writes the head of the bitmap with the next events.
+    pub(in crate::inplace) fn write_head(&mut self, fx: &mut Effects) {
+        self.scribe.step = Step::Head;
+        if let Some(pages) = &mut self.pages {
+            pages.set_events(self.scribe.events + 1, pages.events_cleared());
+            self.write_page(0, fx);
+        }
+    }
+
+    /// Writes all pages that the members have otherwise, or all but the first.
+    pub(in crate::inplace) fn write_pages(&mut self, is_void: bool, fx: &mut Effects) {
+        let dirty = self.pages.as_ref().map_or(Vec::new(), |pages| pages.dirty());
+        for page in dirty.into_iter().filter(|page| !is_void || *page > 0) {
+            self.write_page(page, fx);
+        }
+    }
+
+    pub(in crate::inplace) fn write_page(&mut self, page: usize, fx: &mut Effects) {
+        let pages = self.pages.as_mut().expect("a page of a bitmap");
+        let content = *pages.begin(page);
+        let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+        let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
+        self.broadcast(self.members.recorded(), sector, |_| content, fx);
+        self.counters.bitmap_pages += u64::try_from(self.members.recorded().count()).expect("at most 32");
+    }
+
+    pub(in crate::inplace) fn end_pages(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            pages.end();
         }
     }
 }

@@ -166,9 +166,9 @@ impl Control {
     }
 }
 
-impl Core {
+impl Place {
     fn control_mut(&mut self) -> &mut Control {
-        match &mut self.place {
+        match self {
             Place::Control(control) => control,
             Place::Alone | Place::Shard(_) => unreachable!("only the control shard is told this"),
         }
@@ -177,13 +177,13 @@ impl Core {
     /// True while other shards have strips, or what they had is not yet back.
     #[must_use]
     pub fn shares_strips(&self) -> bool {
-        matches!(&self.place, Place::Control(control) if control.is_shared())
+        matches!(self, Place::Control(control) if control.is_shared())
     }
 
     /// True when other shards have a device open at this seat, and may use it, or have said something of it that is not heard.
     #[must_use]
     pub fn is_used_elsewhere(&self, seat: Role) -> bool {
-        let Place::Control(control) = &self.place else { return false };
+        let Place::Control(control) = self else { return false };
         let has_held = control.others.iter().any(|other| !other.held.is_empty());
         control.seated.contains(seat.index()) && (control.is_shared() || has_held)
     }
@@ -191,7 +191,7 @@ impl Core {
     /// Condition of a device as other shards see it.
     #[must_use]
     pub fn condition_elsewhere(&self, seat: Role) -> Condition {
-        let Place::Control(control) = &self.place else { return Condition::default() };
+        let Place::Control(control) = self else { return Condition::default() };
         let all = control.others.iter().flat_map(|other| &other.conditions);
         let of_seat = all.filter(|(other, _)| *other == seat).map(|(_, condition)| *condition);
         of_seat.fold(Condition::default(), Condition::with)
@@ -202,7 +202,7 @@ impl Core {
     /// # Panics
     /// When there are others than one way for each shard.
     pub fn seat_elsewhere(&mut self, seat: Role, ways: Vec<Box<dyn BlockDevice>>) {
-        let Place::Control(control) = &mut self.place else { return };
+        let Place::Control(control) = self else { return };
         if control.seated.contains(seat.index()) {
             control.seated = control.seated.without(Places::one(seat.index()));
             control.tell_all(|| ToShard::Seat(seat, None));
@@ -223,7 +223,7 @@ impl Core {
 
     /// A device answers no more, and was given up.
     pub fn abandon_elsewhere(&mut self, seat: Role) {
-        if let Place::Control(control) = &mut self.place
+        if let Place::Control(control) = self
             && control.seated.contains(seat.index())
         {
             control.tell_all(|| ToShard::Abandon(seat));
@@ -232,13 +232,15 @@ impl Core {
 
     /// Messages for other shards since this was asked last.
     pub fn take_messages_to_shards(&mut self, into: &mut Vec<(usize, ToShard)>) {
-        if let Place::Control(control) = &mut self.place {
+        if let Place::Control(control) = self {
             into.append(&mut control.messages);
         }
     }
+}
 
+impl Core {
     fn ask_for(&mut self, shard: usize, lease: Lease, ticket: Ticket) {
-        let before = self.control_mut().others[shard].leases.insert(lease, (ticket, false));
+        let before = self.place.control_mut().others[shard].leases.insert(lease, (ticket, false));
         assert!(before.is_none(), "shard {shard} asks twice for {lease:?}");
         match lease {
             Lease::Mark => self.scribe.begin_writing(),
@@ -247,7 +249,7 @@ impl Core {
     }
 
     fn take_lease_back(&mut self, now: Instant, shard: usize, lease: Lease, ticket: Ticket) {
-        let lent = self.control_mut().others[shard].leases.remove(&lease);
+        let lent = self.place.control_mut().others[shard].leases.remove(&lease);
         assert!(lent.is_some_and(|(own, _)| own == ticket), "shard {shard} has no {lease:?} of {ticket:?}");
         match lease {
             Lease::Mark => self.scribe.end_writing(now),
@@ -258,7 +260,7 @@ impl Core {
     /// Terms of a shard, with its logs.
     fn terms(&mut self, shard: usize) -> Terms {
         let logs = self.lend_logs(shard);
-        self.control_mut().others[shard].has_logs = logs.is_some();
+        self.place.control_mut().others[shard].has_logs = logs.is_some();
         Terms {
             members: self.members.clone(),
             region_sectors: self.pages.as_ref().map(Pages::region_sectors),
@@ -295,13 +297,14 @@ impl Core {
     fn is_plain(&self) -> bool {
         let Place::Control(control) = &self.place else { return false };
         let are_whole = !self.members.is_degraded() && self.members.newcomers().next().is_none();
-        let is_simple = self.are_logs_plain(control) && self.ahead.journal.is_none() && !self.is_replaying();
+        let is_simple =
+            self.are_logs_plain(control) && self.ahead.journal.is_none() && !self.ahead.is_replaying();
         let has_lists = !self.bad_blocks.is_empty() || self.has_unrecorded_bad_blocks();
         let is_swept = self.background.sweeps.in_flight > 0 || self.background.scrub.is_active();
         let seats =
             || self.members.live().iter().map(|role| self.members.seat(super::super::members::role(role)));
         !self.is_stopping
-            && !self.is_changing()
+            && !self.policy.is_changing()
             && are_whole
             && is_simple
             && self.sync.is_whole()
@@ -313,7 +316,7 @@ impl Core {
     /// Pieces were not written with a shard: as with a round of this engine, all others of their rows were.
     fn list_unwritten(&mut self, request: u32, pieces: Vec<Unwritten>, written: Vec<(u64, PieceSet)>) {
         for Unwritten { seat, rows, is_gone } in pieces {
-            let member = self.seat(seat);
+            let member = self.members.seat(seat);
             match is_gone {
                 true => self.fail_member(member),
                 false => self.on_unwritable(member, rows),
@@ -370,14 +373,14 @@ impl Core {
             return false;
         }
         let number = u32::try_from(id.0 ^ HANDED).expect("a number of a slab");
-        let OpenPart { shard, part, frames: count } = self.control_mut().parts.remove(number);
+        let OpenPart { shard, part, frames: count } = self.place.control_mut().parts.remove(number);
         let mut frames = std::mem::take(frames);
         if frames.is_empty() {
             self.stock.pool().take_many(count, &mut frames);
         }
         assert!(frames.len() == count, "{} frames for {count}", frames.len());
         self.stock.pool().disown(count);
-        self.control_mut().messages.push((shard, ToShard::Answer { part, outcome, frames }));
+        self.place.control_mut().messages.push((shard, ToShard::Answer { part, outcome, frames }));
         true
     }
 
@@ -415,7 +418,7 @@ impl Strips {
         let Place::Control(control) = &self.core.place else { return false };
         let (is_plain, has_logs) = (self.core.is_plain(), self.core.ahead.logs.is_some());
         let are_held = control.others.iter().all(|other| other.state == State::Held);
-        let may_lend = !has_logs || (are_held && self.core.may_lend_logs());
+        let may_lend = !has_logs || (are_held && self.core.ahead.may_lend_logs());
         let next = |state: State| match (is_plain, state) {
             (true, State::In) if has_logs => Some(State::Asked),
             (true, State::In) => Some(State::Out),
@@ -439,7 +442,7 @@ impl Strips {
                 State::Recalling => ToShard::Recall,
                 State::Held => unreachable!("shards say so themselves"),
             };
-            self.core.control_mut().turn(shard, to, message);
+            self.core.place.control_mut().turn(shard, to, message);
         }
         !turning.is_empty()
     }
@@ -485,16 +488,6 @@ impl Strips {
             self.offer(strip, Job { request: Some(request), work });
         }
     }
-
-    /// What the engine has done, with what other shards reported.
-    pub(in super::super) fn report(&self) -> Report {
-        let cache_frames = (self.cache.frames(), self.cache.frames_max());
-        let mut report = Report { counters: self.core.counters, cache_frames, strips: self.core.table.len() };
-        if let Place::Control(control) = &self.core.place {
-            control.add_reports(&mut report);
-        }
-        report
-    }
 }
 
 impl Clients {
@@ -502,8 +495,8 @@ impl Clients {
     pub fn hear_shard(&mut self, now: Instant, shard: usize, message: ToControl, fx: &mut Effects) {
         match message {
             ToControl::Handed(part, handed) => {
-                let is_held = self.strips.core.is_changing() || self.strips.core.are_logs_lent();
-                let other = &mut self.strips.core.control_mut().others[shard];
+                let is_held = self.strips.core.policy.is_changing() || self.strips.core.place.are_logs_lent();
+                let other = &mut self.strips.core.place.control_mut().others[shard];
                 if is_held || other.state == State::Recalling {
                     other.held.push((part, handed));
                 } else {
@@ -511,22 +504,24 @@ impl Clients {
                 }
             }
             ToControl::Recalled(logs) => {
-                let other = &mut self.strips.core.control_mut().others[shard];
+                let other = &mut self.strips.core.place.control_mut().others[shard];
                 assert!(other.state == State::Recalling && other.leases.is_empty(), "a recall of {other:?}");
                 assert!(other.has_logs == logs.is_some(), "a recall with logs {}", logs.is_some());
                 (other.state, other.has_logs) = (State::In, false);
-                logs.into_iter().for_each(|logs| self.strips.core.take_logs_back(*logs));
+                logs.into_iter().for_each(|logs| self.strips.core.ahead.take_logs_back(*logs));
             }
             ToControl::Holds => {
-                let other = &mut self.strips.core.control_mut().others[shard];
+                let other = &mut self.strips.core.place.control_mut().others[shard];
                 assert!(other.state == State::Asked, "{:?} holds requests", other.state);
                 other.state = State::Held;
             }
-            ToControl::Failed(seat) => self.strips.core.fail_member(self.strips.core.seat(seat)),
+            ToControl::Failed(seat) => self.strips.core.fail_member(self.strips.core.members.seat(seat)),
             ToControl::Ask(lease, ticket) => self.strips.core.ask_for(shard, lease, ticket),
             ToControl::GiveBack(lease, ticket) => self.strips.core.take_lease_back(now, shard, lease, ticket),
-            ToControl::Reported(report) => self.strips.core.control_mut().others[shard].report = *report,
-            ToControl::Conditions(all) => self.strips.core.control_mut().others[shard].conditions = all,
+            ToControl::Reported(report) => {
+                self.strips.core.place.control_mut().others[shard].report = *report
+            }
+            ToControl::Conditions(all) => self.strips.core.place.control_mut().others[shard].conditions = all,
         }
     }
 
@@ -541,12 +536,12 @@ impl Clients {
     }
 
     fn begin_held(&mut self, fx: &mut Effects) -> bool {
-        if self.strips.core.is_changing() || self.strips.core.are_logs_lent() {
+        if self.strips.core.policy.is_changing() || self.strips.core.place.are_logs_lent() {
             return false;
         }
         let mut moves = false;
-        for shard in 0..self.strips.core.control_mut().others.len() {
-            let other = &mut self.strips.core.control_mut().others[shard];
+        for shard in 0..self.strips.core.place.control_mut().others.len() {
+            let other = &mut self.strips.core.place.control_mut().others[shard];
             if other.state == State::Recalling {
                 continue;
             }
@@ -567,7 +562,7 @@ impl Clients {
     fn begin_part(&mut self, shard: usize, (part, handed): (u32, Handed), fx: &mut Effects) {
         let frames = handed.frames_count();
         self.strips.core.stock.pool().adopt(frames);
-        let number = self.strips.core.control_mut().parts.insert(OpenPart { shard, part, frames });
+        let number = self.strips.core.place.control_mut().parts.insert(OpenPart { shard, part, frames });
         let id = RequestId(HANDED | u64::from(number));
         let request = match handed {
             Handed::Read { lba, frames } => {

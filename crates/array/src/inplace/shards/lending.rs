@@ -12,14 +12,14 @@
 
 use super::super::Effects;
 use super::super::clients::Clients;
-use super::super::core::Core;
+use super::super::core::{Core, WriteAhead};
 use super::super::logs::Logs;
 use super::super::table::Logged;
 use super::Place;
 use super::control::Control;
 use super::messages::ToControl;
 use super::spread::Spread;
-use crate::request::{Request, RequestOp};
+use crate::request::Request;
 use block::md::Role;
 
 /// State of a shard beside that of its strips.
@@ -34,52 +34,19 @@ pub struct Lent {
     is_frozen: bool,
 }
 
-/// Blocks that requests are going to read.
-fn blocks_read(requests: &[Request]) -> usize {
-    let blocks = |request: &Request| match &request.op {
-        RequestOp::Read { blocks, .. } => usize::try_from(*blocks).expect("a request fits memory"),
-        RequestOp::Write { .. } | RequestOp::Trim { .. } | RequestOp::Flush => 0,
-    };
-    requests.iter().map(blocks).sum()
-}
-
-impl Core {
-    fn lent(&self) -> Option<&Lent> {
-        match &self.place {
-            Place::Shard(shard) => Some(&shard.lent),
-            Place::Alone | Place::Control(_) => None,
+impl Place {
+    /// Requests that are held until the control shard has its answer.
+    pub(in super::super) fn held_requests(&self) -> &[Request] {
+        match self {
+            Place::Shard(shard) => &shard.lent.held,
+            Place::Alone | Place::Control(_) => &[],
         }
-    }
-
-    /// Holds requests from now on.
-    pub(super) fn begin_holding(&mut self) {
-        assert!(
-            self.ahead.logs.is_none() && self.table.is_empty(),
-            "a shard holds requests before it has strips"
-        );
-        let shard = self.shard_mut();
-        assert!(!shard.lent.is_holding, "requests are held already");
-        (shard.lent.is_holding, shard.lent.has_told) = (true, false);
-    }
-
-    /// Says that requests are held, once those that came before are through: a trim hands its parts over one after the other. True when it
-    /// did.
-    pub(super) fn tell_holding(&mut self) -> bool {
-        let is_through = self.requests.is_empty();
-        let shard = self.shard_mut();
-        let tells = shard.lent.is_holding && !shard.lent.has_told && is_through;
-        if tells {
-            assert!(shard.has_no_parts(), "parts of requests that are through");
-            shard.lent.has_told = true;
-            shard.say(ToControl::Holds);
-        }
-        tells
     }
 
     /// A request, unless it is held.
     #[inline]
     pub(in super::super) fn unless_held(&mut self, request: Request) -> Option<Request> {
-        match &mut self.place {
+        match self {
             Place::Shard(shard) if shard.lent.is_holding => {
                 shard.lent.held.push(request);
                 None
@@ -90,12 +57,7 @@ impl Core {
 
     /// True while requests are held.
     pub(in super::super) fn holds_requests(&self) -> bool {
-        self.lent().is_some_and(|lent| !lent.held.is_empty())
-    }
-
-    /// Blocks that take frames of the pool as soon as they are no longer held.
-    pub(in super::super) fn blocks_held(&self) -> usize {
-        self.lent().map_or(0, |lent| blocks_read(&lent.held)) + blocks_read(self.held_for_change())
+        !self.held_requests().is_empty()
     }
 
     /// Terms are accepted: their logs are whole.
@@ -103,44 +65,29 @@ impl Core {
         self.shard_mut().lent.is_frozen = false;
     }
 
-    /// A member did not take a write: no batch begins, and no round that is in a log writes, before all is recalled.
-    pub(super) fn freeze_logs(&mut self) {
-        if self.ahead.logs.is_some() {
-            self.shard_mut().lent.is_frozen = true;
-        }
-    }
-
     /// True when no batch may begin.
     pub(in super::super) fn is_log_frozen(&self) -> bool {
-        match &self.place {
+        match self {
             Place::Shard(shard) => shard.lent.is_frozen || shard.is_recalled(),
             Place::Alone | Place::Control(_) => false,
         }
     }
 
-    /// True when a log allows a round of a shard to write.
-    pub(in super::super) fn is_logged_with_shard(&self, logged: Logged) -> bool {
-        self.ahead.logs.is_none() || (logged != Logged::Waits && !self.is_log_frozen())
+    /// True while logs are with other shards.
+    pub(in super::super) fn are_logs_lent(&self) -> bool {
+        matches!(self, Place::Control(control) if control.has_lent_logs())
     }
+}
 
-    /// A member did not take what a log needed.
-    pub(in super::super) fn fail_under_log(&mut self, member: Role) {
-        if !self.is_shard() {
-            return self.fail_member(member);
-        }
-        let seat = self.seat(member);
-        self.freeze_logs();
-        self.shard_mut().say(ToControl::Failed(seat));
-    }
-
+impl WriteAhead {
     /// True when the batch of a round is on its way.
     pub(super) fn is_batch_on_its_way(&self, slot: u32) -> bool {
-        self.ahead.logs.as_ref().is_some_and(|logs| logs.has_in_batch(slot))
+        self.logs.as_ref().is_some_and(|logs| logs.has_in_batch(slot))
     }
 
     /// A round leaves a shard, which is in a log or waits for it.
     pub(super) fn leave_log(&mut self, slot: u32, logged: Logged) {
-        let Some(logs) = &mut self.ahead.logs else { return };
+        let Some(logs) = &mut self.logs else { return };
         match logged {
             Logged::Durable(role, generation) => logs.end_round(role, generation),
             Logged::Waits => assert!(logs.forget(slot), "a round leaves while its batch is on its way"),
@@ -149,14 +96,63 @@ impl Core {
         }
     }
 
-    /// True while logs are with other shards.
-    pub(in super::super) fn are_logs_lent(&self) -> bool {
-        matches!(&self.place, Place::Control(control) if control.has_lent_logs())
-    }
-
     /// True when nothing is in work that needs a log.
     pub(super) fn may_lend_logs(&self) -> bool {
-        self.ahead.logs.as_ref().is_none_or(Logs::may_be_lent)
+        self.logs.as_ref().is_none_or(Logs::may_be_lent)
+    }
+
+    /// Logs come back.
+    pub(super) fn take_logs_back(&mut self, lent: Logs) {
+        self.logs.as_mut().expect("logs stay logs while they are lent").take_back(lent);
+    }
+}
+
+impl Core {
+    /// Holds requests from now on.
+    pub(super) fn begin_holding(&mut self) {
+        assert!(
+            self.ahead.logs.is_none() && self.table.is_empty(),
+            "a shard holds requests before it has strips"
+        );
+        let shard = self.place.shard_mut();
+        assert!(!shard.lent.is_holding, "requests are held already");
+        (shard.lent.is_holding, shard.lent.has_told) = (true, false);
+    }
+
+    /// Says that requests are held, once those that came before are through: a trim hands its parts over one after the other. True when it
+    /// did.
+    pub(super) fn tell_holding(&mut self) -> bool {
+        let is_through = self.requests.is_empty();
+        let shard = self.place.shard_mut();
+        let tells = shard.lent.is_holding && !shard.lent.has_told && is_through;
+        if tells {
+            assert!(shard.has_no_parts(), "parts of requests that are through");
+            shard.lent.has_told = true;
+            shard.say(ToControl::Holds);
+        }
+        tells
+    }
+
+    /// A member did not take a write: no batch begins, and no round that is in a log writes, before all is recalled.
+    pub(super) fn freeze_logs(&mut self) {
+        if self.ahead.logs.is_some() {
+            self.place.shard_mut().lent.is_frozen = true;
+        }
+    }
+
+    /// True when a log allows a round of a shard to write.
+    pub(in super::super) fn is_logged_with_shard(&self, logged: Logged) -> bool {
+        self.ahead.logs.is_none() || (logged != Logged::Waits && !self.place.is_log_frozen())
+    }
+
+    /// A member did not take what a log needed.
+    pub(in super::super) fn fail_under_log(&mut self, member: Role) {
+        if !self.place.is_shard() {
+            return self.fail_member(member);
+        }
+        let seat = self.members.seat(member);
+        self.freeze_logs();
+        self.place.shard_mut().say(ToControl::Failed(seat));
     }
 
     /// True when logs do not keep strips from shards.
@@ -165,7 +161,7 @@ impl Core {
             None => true,
             Some(_) if control.has_lent_logs() => control.holds_no_parts(),
             Some(logs) => {
-                let has_doubts = self.log_says_doubt() || self.sync.rows_stuck() > 0;
+                let has_doubts = self.sync.log_says_doubt() || self.sync.rows_stuck() > 0;
                 control.is_spread_by_parity() && logs.are_begun() && !has_doubts
             }
         }
@@ -179,17 +175,12 @@ impl Core {
         let own = Spread::members_of(shard, control.others(), self.members.count());
         self.ahead.logs.as_mut().map(|logs| logs.lend(own))
     }
-
-    /// Logs come back.
-    pub(super) fn take_logs_back(&mut self, lent: Logs) {
-        self.ahead.logs.as_mut().expect("logs stay logs while they are lent").take_back(lent);
-    }
 }
 
 impl Clients {
     /// Begins what was held.
     pub(super) fn let_held_go(&mut self, fx: &mut Effects) {
-        let lent = &mut self.strips.core.shard_mut().lent;
+        let lent = &mut self.strips.core.place.shard_mut().lent;
         lent.is_holding = false;
         std::mem::take(&mut lent.held).into_iter().for_each(|request| self.submit(request, fx));
     }

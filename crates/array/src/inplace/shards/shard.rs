@@ -193,79 +193,18 @@ fn groups(kind: Kind, jobs: &[(u32, RowSet)], rows: RowSet) -> Vec<(Vec<u32>, Ro
     groups.into_iter().collect()
 }
 
-impl Core {
+impl Place {
     pub(super) fn shard_mut(&mut self) -> &mut Shard {
-        match &mut self.place {
+        match self {
             Place::Shard(shard) => shard,
             Place::Alone | Place::Control(_) => unreachable!("only a shard has terms"),
-        }
-    }
-
-    fn accept(&mut self, Terms { members, region_sectors, logs }: Terms) {
-        assert!(!members.is_degraded(), "strips are shared while all members are in sync");
-        self.members = members;
-        let has_logs = logs.is_some();
-        self.ahead.logs = logs;
-        self.thaw_logs();
-        let shard = self.shard_mut();
-        assert!(shard.is_recalled && shard.has_confirmed, "terms before a recall was confirmed");
-        assert!(shard.parts.is_empty() || !has_logs, "logs are lent while parts are away");
-        (shard.is_recalled, shard.has_confirmed, shard.region_sectors) = (false, false, region_sectors);
-    }
-
-    fn on_granted(&mut self, lease: Lease, ticket: Ticket) {
-        if self.shard_mut().leases.grant(lease, ticket) {
-            self.table.logging().into_iter().for_each(|slot| self.table.run(slot));
         }
     }
 
     /// True when nothing may be begun on a strip here.
     #[inline]
     pub(in super::super) fn is_away(&self, strip: Strip) -> bool {
-        matches!(&self.place, Place::Shard(shard) if shard.is_away(strip))
-    }
-
-    /// Hands blocks of one chunk of a strip over that are read.
-    pub(in super::super) fn hand_read(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
-        let strip = self.map.place(lba).strip;
-        self.requests.add_part(request);
-        self.hand_run(strip, request, (lba, index, usize::try_from(run).expect("at most 256")));
-    }
-
-    fn hand_run(&mut self, strip: Strip, request: u32, (lba, index, count): (Lba, usize, usize)) {
-        let frames = self.requests.lend_frames(request, (index, count), Vec::new());
-        self.shard_mut().hand(vec![request], strip, (Handed::Read { lba, frames }, Some(index)));
-    }
-
-    /// Hands over blocks that their member did not return: a run of one chunk.
-    fn hand_unread(&mut self, strip: Strip, request: u32, mut wanted: Vec<Wanted>) {
-        let Wanted { row, piece, index } = wanted[0];
-        let count = wanted.len();
-        let last = wanted[count - 1];
-        assert!(last.piece == piece && last.index + 1 - index == count, "blocks of one chunk");
-        wanted.clear();
-        self.table.pools.wanted.push(wanted);
-        let lba = self.map.lba_of(strip, row, piece);
-        self.hand_run(strip, request, (lba, index, count));
-    }
-
-    /// Hands a part over that these requests wait for, beside what they waited for before.
-    fn hand_for(&mut self, requests: Vec<u32>, strip: Strip, handed: Handed) {
-        requests.iter().for_each(|request| self.requests.add_part(*request));
-        self.shard_mut().hand(requests, strip, (handed, None));
-    }
-
-    /// Blocks that clients gave a round, of these rows.
-    fn cells_of(&self, strip: Strip, round: &mut Round, rows: RowSet) -> Vec<RowCell> {
-        let start = self.map.rows_of(strip).start;
-        let mut cells = Vec::new();
-        for (place, row) in round.rows.iter_mut().filter(|(place, _)| rows.contains(*place)) {
-            for piece in row.written.iter() {
-                let frame = row.new.take(piece).expect("what a client writes stays until the round ends");
-                cells.push(RowCell { row: start + u64::from(place), piece, frame: Some(frame) });
-            }
-        }
-        cells
+        matches!(self, Place::Shard(shard) if shard.is_away(strip))
     }
 
     /// Tells the control shard of devices that do not answer, or lack room; and when there are none any more.
@@ -288,15 +227,78 @@ impl Core {
 
     /// Messages for the control shard since this was asked last.
     pub fn take_messages_to_control(&mut self, into: &mut Vec<ToControl>) {
-        if let Place::Shard(shard) = &mut self.place {
+        if let Place::Shard(shard) = self {
             into.append(&mut shard.messages);
         }
     }
 }
 
+impl Core {
+    fn accept(&mut self, Terms { members, region_sectors, logs }: Terms) {
+        assert!(!members.is_degraded(), "strips are shared while all members are in sync");
+        self.members = members;
+        let has_logs = logs.is_some();
+        self.ahead.logs = logs;
+        self.place.thaw_logs();
+        let shard = self.place.shard_mut();
+        assert!(shard.is_recalled && shard.has_confirmed, "terms before a recall was confirmed");
+        assert!(shard.parts.is_empty() || !has_logs, "logs are lent while parts are away");
+        (shard.is_recalled, shard.has_confirmed, shard.region_sectors) = (false, false, region_sectors);
+    }
+
+    fn on_granted(&mut self, lease: Lease, ticket: Ticket) {
+        if self.place.shard_mut().leases.grant(lease, ticket) {
+            self.table.logging().into_iter().for_each(|slot| self.table.run(slot));
+        }
+    }
+
+    /// Hands blocks of one chunk of a strip over that are read.
+    pub(in super::super) fn hand_read(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
+        let strip = self.map.place(lba).strip;
+        self.requests.add_part(request);
+        self.hand_run(strip, request, (lba, index, usize::try_from(run).expect("at most 256")));
+    }
+
+    fn hand_run(&mut self, strip: Strip, request: u32, (lba, index, count): (Lba, usize, usize)) {
+        let frames = self.requests.lend_frames(request, (index, count), Vec::new());
+        self.place.shard_mut().hand(vec![request], strip, (Handed::Read { lba, frames }, Some(index)));
+    }
+
+    /// Hands over blocks that their member did not return: a run of one chunk.
+    fn hand_unread(&mut self, strip: Strip, request: u32, mut wanted: Vec<Wanted>) {
+        let Wanted { row, piece, index } = wanted[0];
+        let count = wanted.len();
+        let last = wanted[count - 1];
+        assert!(last.piece == piece && last.index + 1 - index == count, "blocks of one chunk");
+        wanted.clear();
+        self.table.pools.wanted.push(wanted);
+        let lba = self.map.lba_of(strip, row, piece);
+        self.hand_run(strip, request, (lba, index, count));
+    }
+
+    /// Hands a part over that these requests wait for, beside what they waited for before.
+    fn hand_for(&mut self, requests: Vec<u32>, strip: Strip, handed: Handed) {
+        requests.iter().for_each(|request| self.requests.add_part(*request));
+        self.place.shard_mut().hand(requests, strip, (handed, None));
+    }
+
+    /// Blocks that clients gave a round, of these rows.
+    fn cells_of(&self, strip: Strip, round: &mut Round, rows: RowSet) -> Vec<RowCell> {
+        let start = self.map.rows_of(strip).start;
+        let mut cells = Vec::new();
+        for (place, row) in round.rows.iter_mut().filter(|(place, _)| rows.contains(*place)) {
+            for piece in row.written.iter() {
+                let frame = row.new.take(piece).expect("what a client writes stays until the round ends");
+                cells.push(RowCell { row: start + u64::from(place), piece, frame: Some(frame) });
+            }
+        }
+        cells
+    }
+}
+
 impl Strips {
     fn begin_recall(&mut self) {
-        self.core.shard_mut().is_recalled = true;
+        self.core.place.shard_mut().is_recalled = true;
         self.cache.clear(&mut self.core.stock);
         self.core.table.run_all();
     }
@@ -323,7 +325,7 @@ impl Strips {
         };
         // The control shard writes it: what is kept here of the strip does not follow.
         self.forget_strip(strip);
-        self.core.shard_mut().hand(vec![request], strip, (handed, None));
+        self.core.place.shard_mut().hand(vec![request], strip, (handed, None));
     }
 
     /// A command of a round failed: the round is handed over when all of its commands are answered. Of several rows that were not written each
@@ -345,16 +347,19 @@ impl Strips {
         self.core.stock.give_vec(frames);
         self.core.table.slot_mut(command.slot).round_mut().is_spoiled = true;
         if command.is_write {
-            let unwritten =
-                Unwritten { seat: self.core.seat(member), rows: self.core.rows_of_command(command), is_gone };
-            self.core.shard_mut().unwritten.push((command.slot, unwritten));
+            let unwritten = Unwritten {
+                seat: self.core.members.seat(member),
+                rows: self.core.rows_of_command(command),
+                is_gone,
+            };
+            self.core.place.shard_mut().unwritten.push((command.slot, unwritten));
             self.core.freeze_logs();
         }
     }
 
     fn tell_report(&mut self, now: Instant) {
         let report = self.report();
-        let shard = self.core.shard_mut();
+        let shard = self.core.place.shard_mut();
         if shard.told != report {
             shard.told = report;
             shard.tell_at = now + REPORT_EVERY;
@@ -381,7 +386,7 @@ impl Clients {
     }
 
     fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
-        let Part { requests, index, .. } = self.strips.core.shard_mut().take_back(part);
+        let Part { requests, index, .. } = self.strips.core.place.shard_mut().take_back(part);
         match index {
             Some(index) => self.strips.core.requests.put_frames(requests[0], index, &mut frames),
             None => self.strips.core.stock.pool().give_many(&mut frames),
@@ -397,7 +402,7 @@ impl Clients {
     /// Hands over which pieces of a round were not written, with the rows that have such: requests of other rows are done.
     fn hand_unwritten(&mut self, number: u32, strip: Strip, round: &Round, fx: &mut Effects) {
         let start = self.strips.core.map.rows_of(strip).start;
-        let unwritten = &mut self.strips.core.shard_mut().unwritten;
+        let unwritten = &mut self.strips.core.place.shard_mut().unwritten;
         let mut pieces: Vec<Unwritten> =
             unwritten.extract_if(.., |(slot, _)| *slot == number).map(|(_, piece)| piece).collect();
         let written = self.strips.core.written_in(round.kind, &round.rows);
@@ -419,10 +424,12 @@ impl Clients {
     /// Hands over what must not go on here; true when there is nothing else to do for the slot.
     pub(in super::super) fn withdraw(&mut self, now: Instant, number: u32, fx: &mut Effects) -> bool {
         let Slot { strip, round, .. } = self.strips.core.table.slot(number);
-        let is_away = self.strips.core.is_away(*strip);
+        let is_away = self.strips.core.place.is_away(*strip);
         match round {
             Some(round) if round.pending > 0 => return true,
-            Some(round) if round.logged == Logged::Waits && self.strips.core.is_batch_on_its_way(number) => {
+            Some(round)
+                if round.logged == Logged::Waits && self.strips.core.ahead.is_batch_on_its_way(number) =>
+            {
                 return true;
             }
             Some(round) if round.is_spoiled || (is_away && round.phase() < Phase::Writing) => {
@@ -439,7 +446,7 @@ impl Clients {
         self.strips.window.forget(number);
         self.strips.core.table.starved.retain(|starved| *starved != number);
         self.strips.core.table.close_resting(number);
-        self.strips.core.feed_starved();
+        self.strips.core.table.feed_starved();
         true
     }
 
@@ -449,7 +456,7 @@ impl Clients {
         let strip = slot.strip;
         let mut round = slot.round.take().expect("a round that is handed over");
         assert!(round.pending == 0, "{} commands in flight", round.pending);
-        self.strips.core.leave_log(number, round.logged);
+        self.strips.core.ahead.leave_log(number, round.logged);
         self.strips.forget_strip(strip);
         match round.kind {
             _ if round.phase() == Phase::Writing => self.hand_unwritten(number, strip, &round, fx),
@@ -457,7 +464,7 @@ impl Clients {
             Kind::Zero => {
                 let requests = round.jobs.iter().map(|(request, _)| *request).collect();
                 let rows = self.strips.core.map.rows_of(strip);
-                self.strips.core.shard_mut().hand(requests, strip, (Handed::Zero(rows), None));
+                self.strips.core.place.shard_mut().hand(requests, strip, (Handed::Zero(rows), None));
             }
             kind => unreachable!("a round of {kind:?} is the control shard's"),
         }
@@ -483,17 +490,17 @@ impl Clients {
     pub(in super::super) fn advance_shard(&mut self, now: Instant) -> bool {
         let is_resting = self.strips.core.table.is_empty()
             && self.direct.is_empty()
-            && self.strips.core.are_logs_resting();
-        let shard = self.strips.core.shard_mut();
+            && self.strips.core.ahead.are_logs_resting();
+        let shard = self.strips.core.place.shard_mut();
         let mut moves = shard.leases.give_back(now, shard.is_recalled, &mut shard.messages);
         if shard.is_recalled && !shard.has_confirmed && is_resting && shard.leases.is_empty() {
             shard.has_confirmed = true;
             let logs = self.strips.core.ahead.logs.take().map(Box::new);
-            self.strips.core.shard_mut().say(ToControl::Recalled(logs));
+            self.strips.core.place.shard_mut().say(ToControl::Recalled(logs));
             moves = true;
         }
         moves |= self.strips.core.tell_holding();
-        if now >= self.strips.core.shard_mut().tell_at {
+        if now >= self.strips.core.place.shard_mut().tell_at {
             self.strips.tell_report(now);
         }
         moves
