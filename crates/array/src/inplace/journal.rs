@@ -81,6 +81,21 @@ enum State {
     Failed,
 }
 
+impl State {
+    /// Another state follows.
+    fn go(&mut self, next: State) {
+        let is_next = matches!(
+            (*self, next),
+            (State::Old, State::Beginning)
+                | (State::Beginning | State::Writing, State::Idle)
+                | (State::Idle, State::Writing)
+                | (State::Old | State::Beginning | State::Idle | State::Writing, State::Failed)
+        );
+        assert!(is_next, "the journal goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// What superblocks say of a journal that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
@@ -183,7 +198,7 @@ impl Journal {
 
     /// It fails: nothing is written to it any more.
     pub(super) fn fail(&mut self) {
-        self.state = State::Failed;
+        self.state.go(State::Failed);
     }
 
     /// Slots whose rounds wait for it, and wait no more.
@@ -491,7 +506,7 @@ impl Core {
         let Some(journal) = &mut self.ahead.journal else { return false };
         match journal.state {
             State::Old if is_wanted || !journal.gathered.is_empty() => {
-                journal.state = State::Beginning;
+                journal.state.go(State::Beginning);
                 let position = journal.position;
                 journal.push_batch(position, 0, 0);
                 journal.begin_row(0);
@@ -510,9 +525,9 @@ impl Core {
 
     fn begin_batch_of_journal(&mut self, fx: &mut Effects) {
         let journal = self.ahead.journal.as_mut().expect("a journal that is idle");
-        assert!(journal.state == State::Idle && journal.pending == 0, "a batch while one is on its way");
+        assert!(journal.pending == 0, "a batch while one is on its way");
         assert!(journal.batch.is_empty() && journal.frames.is_empty(), "a batch that is written down");
-        journal.state = State::Writing;
+        journal.state.go(State::Writing);
         journal.frames = self.stock.pool().take_empty();
         let position = journal.position;
         let (mut bare, mut blocks) = (0, 0);
@@ -609,11 +624,11 @@ impl Core {
         match journal.state {
             State::Failed => {}
             State::Beginning => {
-                journal.state = State::Idle;
+                journal.state.go(State::Idle);
                 journal.tail = journal.batches.front().expect("the empty block").position;
             }
             State::Writing => {
-                journal.state = State::Idle;
+                journal.state.go(State::Idle);
                 let number = journal.begun;
                 for slot in journal.batch.drain(..) {
                     let logged = &mut self.table.slot_mut(slot).round_mut().logged;

@@ -58,6 +58,27 @@ enum State {
     Open(usize),
 }
 
+impl State {
+    /// True when this state may be followed by another.
+    fn leads_to(self, next: State) -> bool {
+        match self {
+            State::Old => matches!(next, State::Sparing | State::Writing),
+            State::Idle => matches!(next, State::Flushing | State::Sparing | State::Writing),
+            State::Flushing => next == State::Idle,
+            State::Sparing => matches!(next, State::Old | State::Idle),
+            State::Writing => matches!(next, State::Open(_) | State::Idle),
+            State::Open(1) => next == State::Idle,
+            State::Open(rounds) => next == State::Open(rounds - 1),
+        }
+    }
+
+    /// Another state follows.
+    fn go(&mut self, next: State) {
+        assert!(self.leads_to(next), "a log goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// Log of a member.
 #[derive(Debug)]
 pub struct Log {
@@ -274,8 +295,7 @@ impl Logs {
     /// A batch is not on its member: its rounds, in these slots, wait again.
     fn gather_again(&mut self, role: usize) -> Vec<u32> {
         let Some(log) = &mut self.logs[role] else { return Vec::new() };
-        assert!(matches!(log.state, State::Writing | State::Sparing), "a batch that is {:?}", log.state);
-        log.state = State::Idle;
+        log.state.go(State::Idle);
         let slots = std::mem::take(&mut log.batch);
         slots.iter().rev().for_each(|slot| log.gathered.push_front(*slot));
         // Nobody knows what lies there now.
@@ -298,7 +318,7 @@ impl Logs {
             unreachable!("a round of a batch that is {:?}", log.state)
         };
         log.is_unflushed = true;
-        log.state = if rounds > 1 { State::Open(rounds - 1) } else { State::Idle };
+        log.state.go(if rounds > 1 { State::Open(rounds - 1) } else { State::Idle });
     }
 }
 
@@ -321,7 +341,7 @@ impl WriteAhead {
         for role in flush.logs.iter() {
             if let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Flushing) {
                 log.is_unflushed = false;
-                log.state = State::Idle;
+                log.state.go(State::Idle);
             }
         }
     }
@@ -385,7 +405,7 @@ impl Core {
             match log.state {
                 State::Old if is_wanted => {}
                 State::Idle if has_work && log.is_unflushed && has_cache => {
-                    log.state = State::Flushing;
+                    log.state.go(State::Flushing);
                     moved = true;
                     continue;
                 }
@@ -413,8 +433,7 @@ impl Core {
         self.name_spare(role, &mut entries);
         let (frame, entries) = self.ahead.spare_header(entries);
         let log = self.ahead.logs.as_mut().expect("an array with logs").log_mut(role);
-        assert!(matches!(log.state, State::Old | State::Idle), "a spare header while one is {:?}", log.state);
-        log.state = State::Sparing;
+        log.state.go(State::Sparing);
         log.spare = Some(entries);
         log.has_witness = false;
         let sector = log.start + log.sectors;
@@ -444,14 +463,13 @@ impl Core {
         let batch = self.next_batch(role, &mut filling);
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let log = logs.log_mut(role);
-        assert!(matches!(log.state, State::Old | State::Idle), "a batch while one is {:?}", log.state);
         assert!(
             log.generation < batch.generation,
             "generation {} after {}",
             batch.generation,
             log.generation
         );
-        log.state = State::Writing;
+        log.state.go(State::Writing);
         log.generation = batch.generation;
         log.says_doubt = says_doubt;
         assert!(log.batch.is_empty(), "rounds of a batch that was answered");
@@ -515,12 +533,12 @@ impl Core {
         };
         match log.state {
             State::Writing => {}
-            State::Sparing => return log.state = if log.is_begun { State::Idle } else { State::Old },
+            State::Sparing => return log.state.go(if log.is_begun { State::Idle } else { State::Old }),
             State::Old | State::Idle | State::Flushing | State::Open(_) => return,
         }
         let generation = log.generation;
         log.is_begun = true;
-        log.state = if log.batch.is_empty() { State::Idle } else { State::Open(log.batch.len()) };
+        log.state.go(if log.batch.is_empty() { State::Idle } else { State::Open(log.batch.len()) });
         for slot in log.batch.drain(..) {
             let logged = &mut self.table.slot_mut(slot).round_mut().logged;
             assert!(*logged == Logged::Waits, "a round of a batch is {logged:?}");

@@ -44,6 +44,20 @@ enum State {
     Abandoned,
 }
 
+impl State {
+    /// Another state follows.
+    fn go(&mut self, next: State) {
+        let is_next = matches!(
+            (*self, next),
+            (State::Opening, State::Writing)
+                | (State::Writing, State::Flushing | State::Through | State::Abandoned)
+                | (State::Flushing, State::Through)
+        );
+        assert!(is_next, "a replay goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Replay {
@@ -111,7 +125,7 @@ impl Core {
         }
         moved = true;
         let has_rest = self.ahead.replay.stages.iter().any(|stage| !stage.is_empty());
-        self.ahead.replay.state = match self.ahead.replay.state {
+        let next = match self.ahead.replay.state {
             State::Writing if is_broken && has_rest => State::Abandoned,
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
@@ -123,6 +137,7 @@ impl Core {
             State::Opening | State::Abandoned => unreachable!("left above"),
             State::Writing | State::Flushing | State::Through => State::Through,
         };
+        self.ahead.replay.state.go(next);
         moved
     }
 
@@ -136,7 +151,7 @@ impl Core {
                 self.ahead.replay.pending += 1;
                 fx.command(self.members.seat(log), kind::REPLAY, 0, Op::Flush);
             }
-            None => self.ahead.replay.state = State::Writing,
+            None => self.ahead.replay.state.go(State::Writing),
         }
         true
     }

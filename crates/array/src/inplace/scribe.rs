@@ -22,6 +22,7 @@
 //! behind: md would read them, and spoil parities on them, as it resyncs.
 
 mod records;
+mod step;
 mod writing;
 
 use super::Effects;
@@ -36,6 +37,7 @@ use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::Superblock;
 pub use records::Roster;
+use step::Step;
 
 /// Time without writes after which the array is marked clean, as md's `safe_mode_delay`.
 const CLEAN_AFTER: Nanos = Nanos::from_micros(200_000);
@@ -50,33 +52,6 @@ pub enum Mark {
     Dirty,
     /// One or the other.
     Unsure,
-}
-
-/// Step under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Rest,
-    Level,
-    VoidPages,
-    Head,
-    Superblocks,
-    Pages,
-    FlushToClear,
-    ClearHead,
-    ClearPages,
-    FlushToClean,
-    Admit,
-    Replacing,
-    Newcomers,
-    FlushToRecover,
-    FlushToTail,
-    Tail,
-    FlushToTell,
-    FlushToSync,
-    FlushToList,
-    BadBlockLogs,
-    ZeroLogs,
-    Change,
 }
 
 /// Record under way.
@@ -243,14 +218,14 @@ impl Scribe {
 
     /// The steps of a change of the policy begin.
     pub(super) fn begin_change(&mut self) {
-        assert!(self.step == Step::Rest && self.pending == 0, "a change in the middle of {:?}", self.step);
-        self.step = Step::Change;
+        assert!(self.pending == 0, "a change in the middle of {:?}", self.step);
+        self.step.go(Step::Change);
     }
 
     /// They are through, or given up.
     pub(super) fn end_change(&mut self) {
         assert!(self.step == Step::Change, "a change that ends in the middle of {:?}", self.step);
-        self.step = Step::Rest;
+        self.step.go(Step::Rest);
     }
 
     /// A member was asked something that belongs to the step under way.
@@ -293,7 +268,7 @@ impl Scribe {
     fn abandon_record(&mut self) {
         self.events -= 1;
         self.owed = self.owed.max(2);
-        self.step = Step::Rest;
+        self.step.go(Step::Rest);
     }
 }
 
@@ -362,7 +337,7 @@ impl Core {
             Step::Level => {
                 self.scribe.roster.lagging = PieceSet::EMPTY;
                 self.scribe.roster.has_lagging_journal = false;
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.begin_record(self.scribe.record.is_dirty, fx);
             }
             Step::VoidPages => {
@@ -373,19 +348,21 @@ impl Core {
             }
             Step::Head | Step::Replacing | Step::Newcomers => self.end_step_of_record(now, fx),
             Step::Admit => {
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
             }
             Step::FlushToRecover => {
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.members.end_flush();
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 self.scribe.record.whole = self.completed();
             }
             Step::Superblocks => {
                 self.end_record(now);
-                if !self.bad_blocks.is_resting() {
-                    self.scribe.step = Step::ZeroLogs;
+                if self.bad_blocks.is_resting() {
+                    self.scribe.step.go(Step::Rest);
+                } else {
+                    self.scribe.step.go(Step::ZeroLogs);
                     self.zero_bad_block_logs(fx);
                 }
             }
@@ -396,14 +373,14 @@ impl Core {
             Step::Change => self.end_step_of_change(fx),
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.table.wake_rounds();
             }
             Step::FlushToClear | Step::ClearHead => {
                 self.clear_bits(fx);
             }
             Step::FlushToClean => {
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.members.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
                 if self.is_idle() && is_flushed && !self.has_unrecorded_failure() {
@@ -424,19 +401,19 @@ impl Core {
                 self.end_pages();
                 self.update_superblocks(now);
                 // Nobody says that a member is none any more before its replacement says that it is.
-                self.scribe.step = Step::Replacing;
+                self.scribe.step.go(Step::Replacing);
                 self.write_superblocks(told, fx);
             }
             Step::Replacing if self.members.has_lost_replacement(replaced) => self.scribe.abandon_record(),
             Step::Replacing => {
-                self.scribe.step = Step::Newcomers;
+                self.scribe.step.go(Step::Newcomers);
                 self.write_superblocks(self.scribe.record.first.without(told), fx);
             }
             Step::Newcomers if self.members.has_lost_replacement(self.scribe.record.of_replacements()) => {
                 self.scribe.abandon_record();
             }
             Step::Newcomers => {
-                self.scribe.step = Step::Superblocks;
+                self.scribe.step.go(Step::Superblocks);
                 let others = self.members.recorded().without(self.scribe.record.first);
                 self.write_superblocks(others.without(replaced.into()), fx);
                 self.write_superblock_of_journal(fx);
@@ -446,17 +423,22 @@ impl Core {
     }
 
     fn end_step_of_journal(&mut self, fx: &mut Effects) {
-        let step = std::mem::replace(&mut self.scribe.step, Step::Rest);
+        let step = self.scribe.step;
+        if step != Step::FlushToTail {
+            self.scribe.step.go(Step::Rest);
+        }
         match step {
             Step::FlushToTail => {
                 self.members.end_flush();
                 // Who failed may be believed again after a crash: then it needs what the journal has.
-                if !self.has_unrecorded_failure() {
+                if self.has_unrecorded_failure() {
+                    self.scribe.step.go(Step::Rest);
+                } else {
                     let journal = self.ahead.journal.as_mut().expect("an array with a journal");
                     journal.end_flush();
                     let tail = journal.begin_record();
                     self.scribe.roster.set_tail(tail);
-                    self.scribe.step = Step::Tail;
+                    self.scribe.step.go(Step::Tail);
                     self.write_superblock_of_journal(fx);
                 }
             }
@@ -483,16 +465,16 @@ impl Core {
         match self.scribe.step {
             Step::FlushToList => {
                 self.members.end_flush();
-                self.scribe.step = Step::BadBlockLogs;
+                self.scribe.step.go(Step::BadBlockLogs);
                 self.begin_bad_block_logs(fx);
             }
             Step::BadBlockLogs => {
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
             }
             step => {
                 assert!(step == Step::ZeroLogs, "{step:?} is none of lists");
-                self.scribe.step = Step::Rest;
+                self.scribe.step.go(Step::Rest);
                 self.bad_blocks.end_bad_block_logs();
                 self.scribe.has_told = true;
             }
@@ -511,13 +493,13 @@ impl Core {
             return true;
         }
         if let Some(step) = self.step_of_journal() {
-            self.scribe.step = step;
+            self.scribe.step.go(step);
             self.ahead.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
             return true;
         }
         if self.has_unrecorded_bad_blocks() {
-            self.scribe.step = Step::FlushToList;
+            self.scribe.step.go(Step::FlushToList);
             self.bad_blocks.take_bad_block_lists();
             self.flush_members(fx);
             return true;
@@ -528,26 +510,26 @@ impl Core {
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 return true;
             }
-            self.scribe.step = Step::Admit;
+            self.scribe.step.go(Step::Admit);
             self.admit_newcomers(fx);
             return true;
         }
         if self.recovery_record_at().is_some_and(|at| now >= at) {
-            self.scribe.step = Step::FlushToRecover;
+            self.scribe.step.go(Step::FlushToRecover);
             self.flush_members(fx);
             return true;
         }
         let has_dirty_pages =
             self.pages.as_ref().is_some_and(|pages| !pages.is_void() && !pages.dirty().is_empty());
         if has_dirty_pages && self.scribe.is_owner {
-            self.scribe.step = Step::Pages;
+            self.scribe.step.go(Step::Pages);
             self.write_pages(false, fx);
             return true;
         }
         let is_over =
             self.is_stopping || self.policy.is_draining() || now >= self.scribe.idle_since + CLEAN_AFTER;
         if self.wants_clean_mark() && self.is_idle() && is_over {
-            self.scribe.step = Step::FlushToClean;
+            self.scribe.step.go(Step::FlushToClean);
             self.scribe.flushed = self.scribe.begun;
             self.ahead.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
@@ -587,7 +569,7 @@ impl Core {
         if self.scribe.clearing.is_empty() {
             return false;
         }
-        self.scribe.step = Step::FlushToClear;
+        self.scribe.step.go(Step::FlushToClear);
         self.flush_members(fx);
         true
     }
@@ -600,16 +582,16 @@ impl Core {
             pages.end();
         }
         if self.members.is_degraded() {
-            self.scribe.step = Step::Rest;
+            self.scribe.step.go(Step::Rest);
             return;
         }
         if !was_head && pages.events_cleared() != self.scribe.events {
             pages.set_events(self.scribe.events, self.scribe.events);
-            self.scribe.step = Step::ClearHead;
+            self.scribe.step.go(Step::ClearHead);
             return self.write_page(0, fx);
         }
         pages.clear(&std::mem::take(&mut self.scribe.clearing));
-        self.scribe.step = Step::ClearPages;
+        self.scribe.step.go(Step::ClearPages);
         self.write_pages(false, fx);
     }
 }

@@ -338,7 +338,6 @@ impl Core {
     pub(super) fn end_record(&mut self, now: Instant) {
         self.ahead.journal.iter_mut().for_each(Journal::end_record);
         let Record { is_dirty, absent, joining, whole, named, is_owed, .. } = self.scribe.record;
-        self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
         self.scribe.is_owner = true;
         self.scribe.recorded = absent;
@@ -394,14 +393,14 @@ impl Core {
         self.scribe.record =
             Record { is_dirty, absent, joining, whole: Places::EMPTY, named, first, is_owed: false };
         if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
-            self.scribe.step = Step::Level;
+            self.scribe.step.go(Step::Level);
             if self.scribe.roster.has_lagging_journal {
                 self.write_superblock_of_journal(fx);
             }
             return self.write_superblocks(self.scribe.roster.lagging.into(), fx);
         }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
-            self.scribe.step = Step::VoidPages;
+            self.scribe.step.go(Step::VoidPages);
             return self.write_pages(true, fx);
         }
         self.write_head(fx);
@@ -409,7 +408,7 @@ impl Core {
 
     /// Writes the head of the bitmap with the next events.
     pub(in crate::inplace) fn write_head(&mut self, fx: &mut Effects) {
-        self.scribe.step = Step::Head;
+        self.scribe.step.go(Step::Head);
         if let Some(pages) = &mut self.pages {
             pages.set_events(self.scribe.events + 1, pages.events_cleared());
             self.write_page(0, fx);
