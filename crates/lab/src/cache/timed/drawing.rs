@@ -350,7 +350,7 @@ const CORES: &[Drawing] = &[Drawing {
     id: "cores",
     title: "What more cores bring",
     caption: "Processor time of the busiest thread with one core over that with more.",
-    x_title: "Load",
+    x_title: "Cores and shards",
     y_title: "Gain",
     along: Along::Last,
     shape: Shape::Bars,

@@ -105,7 +105,10 @@ fn of_costs(found: &PeersReport) -> Report {
 /// What more cores bring.
 #[must_use]
 pub fn of_cores(rows: &[cores::Row]) -> Report {
-    let name = |row: &cores::Row| format!("{}, {} cores and {} shards", row.name, row.cores, row.shards);
+    let counted = |count: usize, of: &str| format!("{count} {of}{}", if count == 1 { "" } else { "s" });
+    let name = |row: &cores::Row| {
+        format!("{}, {} and {}", row.name, counted(row.cores, "core"), counted(row.shards, "shard"))
+    };
     let line = |row: &cores::Row| {
         let values = [row.us_per_request, row.busiest_us_per_request, row.gain, row.requests_per_second];
         Row { setting: name(row), values: values.map(Some).to_vec() }
