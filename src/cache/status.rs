@@ -215,6 +215,7 @@ pub fn json(seen: &Seen<'_>) -> Value {
         "eviction": status.eviction.to_string(),
         "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
         "recalled": counters.recalled,
+        "bytes_written": counters.bytes_written(),
         "write_amplification": status.write_amplification(),
         "bytes_around": counters.bytes_around(),
         "batches": counters.batches,
@@ -400,11 +401,19 @@ fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
-/// What is written for each byte that is admitted, by cause.
+/// What is written for each byte that is admitted, by cause. Before a zone is full that is the first page and the record of the start,
+/// over next to nothing: both numbers then, and no ratio.
 fn amplified_in_words(report: &Value) -> String {
     let Some(ratio) = report["write_amplification"].as_f64() else { return String::new() };
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
     let admitted = number("/admission/bytes_admitted");
+    if number("/zones/full") + number("/zones/evicted") == 0 {
+        return format!(
+            "written   {} for {} of keys and values, superblocks included; no zone is full yet\n",
+            human_bytes(number("/bytes_written")),
+            human_bytes(admitted)
+        );
+    }
     let of_blocks = |name: &str| number(&format!("/blocks_written/{name}")) * BLOCK_BYTES_U64;
     let causes = [
         ("headers and padding", number("/bytes_around")),
