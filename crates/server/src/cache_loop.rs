@@ -13,34 +13,35 @@
 //! needs that it is sending, so that clients with halves of commands cannot lock each other out. While the queue stands,
 //! who holds memory and does not move is cut off.
 
+mod clients;
+mod common;
 mod company;
 mod connection;
 mod conversation;
 mod cores;
+mod entrance;
 mod node;
 mod peers;
 mod shortage;
 mod stopping;
-mod traffic;
 
 use crate::colleagues::Role;
 use crate::config::WallClock;
-use crate::core_loop::question::Question;
+use crate::core_loop::questions::Questions;
 use crate::core_loop::{RunError, Service};
 use crate::doors::{Doors, Token};
 use crate::resp::front::Front;
 use crate::resp::settings::Settings;
 use crate::ring::{Completion, Event, Ring};
-use crate::slab::{Key, Slab};
-use base::time::{Instant, Nanos};
+use base::time::Nanos;
 use cache::request::{Cache, Namespace, Reply, WallMillis};
 use cache::spread::Spread;
-use company::Outgoing;
-use connection::Connection;
+use clients::Clients;
+use common::Common;
 use cores::Newcomer;
+use entrance::{Entrance, take_arrivals};
 use node::Node;
 use peers::Peers;
-use shortage::Shortage;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,6 +53,10 @@ pub use node::{Operator, Shard};
 const CACHE_TURNS_MAX: u32 = 64;
 /// Time between two looks at clients that wait, or rest.
 const SWEEP_EVERY: Nanos = Nanos(250_000_000);
+
+/// Time for the kernel to give back the buffers of closed connections.
+const HOMECOMING_ROUNDS_MAX: u32 = 40;
+const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
 
 /// A cache as it is served.
 pub struct ServedCache<'c> {
@@ -135,25 +140,14 @@ struct Seat {
     without_clients: usize,
 }
 
+/// The loop: clients that are served, and what they share.
 struct Server<'a> {
-    config: &'a CacheServerConfig,
+    common: Common<'a>,
+    clients: Clients,
+    entrance: Entrance,
+    questions: Questions,
     clock: WallClock,
-    ring: Ring<Token>,
-    cache: Node<'a>,
-    front: Front,
-    doors: Doors,
-    seat: Seat,
-    phase: Phase,
     is_stop_asked: bool,
-    connections: Slab<Connection>,
-    clients_seen: u64,
-    questions: Slab<Question>,
-    /// Connections that may go on.
-    ready: Vec<Key>,
-    outgoing: Outgoing,
-    shortage: Shortage,
-    cache_is_busy: bool,
-    next_sweep: Option<Instant>,
     completions: Vec<Completion<Token>>,
     replies: Vec<Reply>,
 }
@@ -171,71 +165,76 @@ impl<'a> Server<'a> {
         cache: Node<'a>,
         (front, seat): (Front, Seat),
     ) -> Result<Server<'a>, RunError> {
-        Ok(Server {
+        let clock = service.clock;
+        let common = Common {
             config,
-            clock: service.clock,
             ring: Ring::new()?,
             cache,
             front,
             doors: Doors::of(service),
             seat,
             phase: Phase::Serving,
-            is_stop_asked: false,
-            connections: Slab::new(),
-            clients_seen: 0,
-            questions: Slab::new(),
-            ready: Vec::new(),
-            outgoing: Outgoing::default(),
-            shortage: Shortage::default(),
             cache_is_busy: false,
             next_sweep: None,
+        };
+        Ok(Server {
+            common,
+            clients: Clients::new(),
+            entrance: Entrance::default(),
+            questions: Questions::new(),
+            clock,
+            is_stop_asked: false,
             completions: Vec::new(),
             replies: Vec::new(),
         })
     }
 
     fn run(mut self) -> Result<(), RunError> {
-        self.doors.open(&mut self.ring)?;
-        while self.phase != Phase::Done {
+        self.common.doors.open(&mut self.common.ring)?;
+        while self.common.phase != Phase::Done {
             self.turn()?;
             let timeout = self.time_to_wait();
-            self.ring.wait(timeout)?;
+            self.common.ring.wait(timeout)?;
         }
-        self.leave()
+        self.wait_for_buffers()?;
+        self.outcome()
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        self.front.now = self.clock.now();
-        self.cache.tend(self.front.now);
+        let now = self.clock.now();
+        assert!(now >= self.common.front.now, "the clock of the loop does not go back");
+        self.common.front.now = now;
+        self.common.cache.tend(now);
         // Time does not go back.
-        self.front.wall = self.front.wall.max(wall());
+        self.common.front.wall = self.common.front.wall.max(wall());
         self.take_completions()?;
-        self.take_arrivals()?;
-        self.take_letters()?;
+        take_arrivals(&mut self.common, &mut self.clients)?;
+        self.clients.take_letters(&mut self.common)?;
         self.advance_phase()?;
-        self.serve_ready()?;
+        self.clients.serve_ready(&mut self.common)?;
         self.turn_cache();
-        self.serve_ready()?;
-        self.serve_waiting()?;
-        self.send_answers()?;
+        self.clients.serve_ready(&mut self.common)?;
+        self.clients.serve_waiting(&mut self.common)?;
+        self.clients.send_answers(&mut self.common)?;
         self.sweep()
     }
 
     /// Time for which the thread may sleep; zero when there is work.
     fn time_to_wait(&mut self) -> Option<Nanos> {
-        let has_work = self.cache_is_busy || !self.ready.is_empty() || !self.outgoing.is_empty();
-        if has_work || self.phase_is_over() || !self.cache.may_sleep() || !self.seat.peers.may_sleep() {
+        let has_work = self.common.cache_is_busy || self.clients.are_busy() || self.phase_is_over();
+        let common = &mut self.common;
+        if has_work || !common.cache.may_sleep() || !common.seat.peers.may_sleep() {
             return Some(Nanos(0));
         }
-        let dues = [self.cache.next_deadline(), self.next_sweep, self.phase.due()];
-        let wait = dues.into_iter().flatten().min().map(|due| due.since(self.front.now));
+        let dues = [common.cache.next_deadline(), common.next_sweep, common.phase.due()];
+        let wait = dues.into_iter().flatten().min().map(|due| due.since(common.front.now));
         // The kernel's timers are coarse: what is due soon is waited for awake, where that is asked for.
-        wait.map(|wait| if wait < self.config.spin { Nanos(0) } else { wait })
+        wait.map(|wait| if wait < common.config.spin { Nanos(0) } else { wait })
     }
 
     fn take_completions(&mut self) -> io::Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
-        self.ring.completions(&mut completions);
+        self.common.ring.completions(&mut completions);
         for completion in completions.drain(..) {
             self.on_completion(completion)?;
         }
@@ -245,144 +244,116 @@ impl<'a> Server<'a> {
 
     fn on_completion(&mut self, completion: Completion<Token>) -> io::Result<()> {
         let Completion { token, event, more } = completion;
+        let common = &mut self.common;
         match (token, event) {
             (Token::Door(_) | Token::ControlDoor, Event::Accepted(result)) => {
                 self.on_accepted(token, result, more)
             }
             (Token::Wake(index), Event::Readable(result)) => {
-                self.doors.on_wake(&mut self.ring, index, result, more || self.phase == Phase::Done)
+                let more = more || common.phase == Phase::Done;
+                common.doors.on_wake(&mut common.ring, index, result, more)
             }
             (Token::Stop, Event::Readable(_)) => {
                 self.is_stop_asked = true;
                 Ok(())
             }
             (Token::Client(key), Event::Received(result, transfer)) => {
-                self.on_received(key, result, transfer);
+                self.clients.on_received(common, key, result, transfer);
                 Ok(())
             }
-            (Token::Client(key), Event::Sent(result, transfer)) => self.on_sent(key, result, transfer),
-            (Token::Question(key), event) => self.on_question_event(key, event),
+            (Token::Client(key), Event::Sent(result, transfer)) => {
+                self.clients.on_sent(common, key, result, transfer)
+            }
+            (Token::Question(key), event) => {
+                let (now, cache) = (common.front.now, &mut common.cache);
+                match self.questions.on_event(key, event, |line| cache.control(now, line)) {
+                    Some(next) => self.questions.act(&mut common.ring, key, next),
+                    None => Ok(()),
+                }
+            }
             (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
         }
     }
 
-    /// Lets those go on who may have something to do.
-    fn serve_ready(&mut self) -> io::Result<()> {
-        let mut ready = std::mem::take(&mut self.ready);
-        for key in ready.drain(..) {
-            if let Some(connection) = self.connections.at(key) {
-                connection.is_ready = false;
-                self.serve(key, false)?;
+    /// Somebody has come in by a door, or the door has failed.
+    fn on_accepted(&mut self, token: Token, result: io::Result<OwnedFd>, more: bool) -> io::Result<()> {
+        let common = &mut self.common;
+        let is_serving = common.is_serving();
+        let has_failed = result.is_err();
+        match (result, token) {
+            // The socket closes again as it is dropped.
+            (Ok(socket), _) if !is_serving => drop(socket),
+            (Ok(socket), Token::Door(index)) => {
+                self.entrance.welcome((common, &mut self.clients), index, socket)?;
             }
+            (Ok(socket), _) => {
+                if let Some(due) = self.questions.welcome(&mut common.ring, common.front.now, socket)? {
+                    common.look_again(due);
+                }
+            }
+            (Err(error), _) if is_serving => log::warn!("cannot accept a connection: {error}"),
+            (Err(_), _) => {}
         }
-        assert!(self.ready.is_empty(), "serving one does not make another ready");
-        self.ready = ready;
+        let common = &mut self.common;
+        if more || !is_serving {
+            return Ok(());
+        }
+        if !has_failed {
+            return common.doors.accept_at(&mut common.ring, token);
+        }
+        let due = common.doors.pause_at(token, common.front.now);
+        common.look_again(due);
         Ok(())
     }
 
     /// Gives the cache its turns and its replies to the sessions.
     fn turn_cache(&mut self) {
-        self.cache_is_busy = true;
-        self.front.say_exclusive(&mut self.cache);
+        let common = &mut self.common;
+        common.cache_is_busy = true;
+        common.front.say_exclusive(&mut common.cache);
         let mut turns_left = CACHE_TURNS_MAX;
-        while self.cache_is_busy && turns_left > 0 {
+        while common.cache_is_busy && turns_left > 0 {
             turns_left -= 1;
-            let mut replies = std::mem::take(&mut self.replies);
-            self.cache_is_busy = self.cache.turn(self.front.now, self.front.wall, &mut replies);
-            for reply in replies.drain(..) {
-                let delivery = self.front.on_reply(reply);
-                let key = delivery.client;
-                if let Some(connection) = self.connections.at(key) {
-                    let submissions = self.front.submissions();
-                    connection.session.on_outcome(delivery, &mut self.front, &mut self.cache);
-                    if self.front.submissions() != submissions {
-                        connection.company.note_asked(self.cache.turns());
-                        self.cache_is_busy = true;
-                    }
-                    self.mark_ready(key);
-                    self.mark_dirty(key);
-                }
-            }
-            self.replies = replies;
-        }
-    }
-
-    /// Lets those go on for whom memory was short, in order, until it is again.
-    fn serve_waiting(&mut self) -> io::Result<()> {
-        while let Some(key) = self.shortage.take_first() {
-            let Some(connection) = self.connections.at(key) else { continue };
-            connection.is_waiting = false;
-            self.serve(key, true)?;
-            if self.connections.at(key).is_some_and(|connection| connection.is_waiting) {
-                self.relieve_shortage();
-                return Ok(());
+            common.cache_is_busy = common.cache.turn(common.front.now, common.front.wall, &mut self.replies);
+            for reply in self.replies.drain(..) {
+                let delivery = common.front.on_reply(reply);
+                self.clients.on_outcome(common, delivery);
             }
         }
-        Ok(())
-    }
-
-    /// Makes sure that a sweep comes at `due`.
-    fn look_again(&mut self, due: Instant) {
-        self.next_sweep = Some(self.next_sweep.map_or(due, |next| next.min(due)));
     }
 
     /// Looks at what time alone changes, when it is time to, and sees to it that there is a next time while there is something to see.
     fn sweep(&mut self) -> io::Result<()> {
-        let now = self.front.now;
-        if self.next_sweep.is_some_and(|due| due <= now) {
-            self.next_sweep = None;
-            self.look_at_waiting(now)?;
+        let now = self.common.front.now;
+        if self.common.takes_sweep() {
+            if let Some(due) = self.common.doors.reopen(&mut self.common.ring, now)? {
+                self.common.look_again(due);
+            }
+            self.questions.sweep(now);
+            if self.has_timeout() {
+                self.clients.end_resting(&mut self.common, now);
+            }
         }
-        if !self.shortage.is_over() || self.questions.len() > 0 || self.has_timeout() {
-            self.look_again(now + SWEEP_EVERY);
+        if self.clients.lack_memory() || !self.questions.is_empty() || self.has_timeout() {
+            self.common.look_again(now + SWEEP_EVERY);
         }
         Ok(())
     }
 
     /// True when connections may not rest for ever.
     fn has_timeout(&self) -> bool {
-        self.front.settings.timeout_seconds > 0 && self.connections.len() > 0
+        self.common.front.settings.timeout_seconds > 0 && self.clients.len() > 0
     }
 
-    fn look_at_waiting(&mut self, now: Instant) -> io::Result<()> {
-        if let Some(due) = self.doors.reopen(&mut self.ring, now)? {
-            self.look_again(due);
-        }
-        let mut keys = Vec::new();
-        self.questions.keys(&mut keys);
-        for key in keys.drain(..) {
-            if self.questions.at(key).is_some_and(|question| question.due <= now) {
-                self.close_question(key);
+    /// Waits for the kernel to be done with our buffers, while that takes no longer than it should.
+    fn wait_for_buffers(&mut self) -> io::Result<()> {
+        for _ in 0..HOMECOMING_ROUNDS_MAX {
+            if self.common.ring.transfers_in_flight() == 0 {
+                break;
             }
-        }
-        if self.has_timeout() {
-            let limit = Nanos(self.front.settings.timeout_seconds.saturating_mul(1_000_000_000));
-            self.connections.keys(&mut keys);
-            for key in keys.drain(..) {
-                let rests = |connection: &mut Connection| {
-                    connection.session.is_at_rest() && now.since(connection.moved_at) >= limit
-                };
-                if self.connections.at(key).is_some_and(rests) {
-                    self.end(key, "it rested longer than its timeout");
-                }
-            }
+            self.common.ring.wait(Some(HOMECOMING_ROUND))?;
+            self.take_completions()?;
         }
         Ok(())
-    }
-
-    /// Cuts off those who hold memory and do not move, when others have waited for it too long.
-    fn relieve_shortage(&mut self) {
-        let (now, limit) = (self.front.now, self.config.shortage_limit);
-        if !self.shortage.is_too_long(now, limit) {
-            return;
-        }
-        let mut keys = Vec::new();
-        self.connections.keys(&mut keys);
-        for key in keys {
-            let holds = |connection: &mut Connection| connection.holds_memory_idly(now, limit);
-            if self.connections.at(key).is_some_and(holds) {
-                self.end(key, "others waited for the memory that it held without moving");
-            }
-        }
     }
 }

@@ -22,6 +22,8 @@ mod backend;
 mod bridge;
 mod changes;
 mod client;
+mod clients;
+mod common;
 mod cores;
 mod desk;
 mod guest;
@@ -33,9 +35,9 @@ mod inbox;
 mod node;
 mod outbox;
 pub(crate) mod question;
+pub(crate) mod questions;
 mod shards;
 mod stopping;
-mod traffic;
 pub(crate) mod watch;
 mod write_gate;
 
@@ -50,18 +52,20 @@ use crate::doors::{Doors, Token};
 use crate::listen::Listener;
 use crate::ports::{GuestPort, Ports};
 use crate::ring::{Completion, Event, Ring};
-use crate::slab::{Key, Slab};
 use crate::stop::Stop;
 use crate::ublk::Attached;
 use array::request::{Controlled, Reply};
 use backend::Backend;
 use base::time::{Instant, Nanos};
-use client::{Client, Pause};
+use client::Pause;
+use clients::Clients;
+use common::Common;
 use cores::Newcomer;
 use desk::{Desk, Party};
-use guest::Guest;
+use guests::Guests;
 use host_disk::HostDisk;
-use question::Question;
+use host_disks::HostDisks;
+use questions::Questions;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -74,6 +78,10 @@ pub use shards::{ServedShard, run_shards};
 /// Turns of the volume within one turn of the loop, so that a volume with a lot to do does not
 /// keep its clients waiting.
 const VOLUME_TURNS_MAX: u32 = 64;
+
+/// Time for the kernel to give back the buffers of closed connections.
+const HOMECOMING_ROUNDS_MAX: u32 = 40;
+const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
 
 /// Sockets, descriptors and clock that the server needs besides its configuration and the volume.
 #[derive(Debug)]
@@ -159,35 +167,21 @@ pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Controlled)
     Server::new(config, service, &mut gated, Role::First(Vec::new()))?.run()
 }
 
+/// The loop: parties that are served, and what they share.
 struct Server<'a> {
-    config: &'a ServerConfig,
-    role: Role<Newcomer>,
+    common: Common<'a>,
+    clients: Clients,
+    guests: Guests,
+    disk: HostDisks,
+    questions: Questions,
     clock: WallClock,
-    ring: Ring<Token>,
-    desk: Desk<'a>,
-    doors: Doors,
-    phase: Phase,
     is_stop_asked: bool,
-    clients: Slab<Client>,
-    clients_seen: u64,
-    guests: Slab<Guest>,
-    host_disk: Option<HostDisk>,
-    questions: Slab<Question>,
-    /// Clients with bytes to parse, and clients with something to send.
-    ready: Vec<Key>,
-    dirty: Vec<Key>,
     volume_is_busy: bool,
-    /// Some guest has, or may have, requests that are not taken yet.
-    guests_are_busy: bool,
-    /// Time at which patience with some client may end; an earlier look does no harm.
-    next_sweep: Option<Instant>,
     /// Since when clients wait for frames that others hold.
     short_since: Option<Instant>,
     last_completion: Instant,
     completions: Vec<Completion<Token>>,
     replies: Vec<Reply>,
-    keys: Vec<Key>,
-    calls: Vec<usize>,
 }
 
 impl<'a> Server<'a> {
@@ -197,95 +191,98 @@ impl<'a> Server<'a> {
         volume: &'a mut dyn Backend,
         role: Role<Newcomer>,
     ) -> Result<Server<'a>, RunError> {
-        let now = service.clock.now();
-        let host_disk = match service.disk.take().map(HostDisk::new).transpose()? {
+        let (clock, now) = (service.clock, service.clock.now());
+        let disk = match service.disk.take().map(HostDisk::new).transpose()? {
             Some((disk, bell)) => {
                 service.wake_fds.push(bell);
                 Some(disk)
             }
             None => None,
         };
-        Ok(Server {
+        let common = Common {
             config,
             role,
-            clock: service.clock,
             ring: Ring::new()?,
             desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?.configured(config),
             doors: Doors::of(service),
             phase: Phase::Serving,
-            is_stop_asked: false,
-            clients: Slab::new(),
-            clients_seen: 0,
-            guests: Slab::new(),
-            host_disk,
-            questions: Slab::new(),
-            ready: Vec::new(),
-            dirty: Vec::new(),
-            volume_is_busy: false,
-            guests_are_busy: false,
+            parties_seen: 0,
             next_sweep: None,
+        };
+        Ok(Server {
+            common,
+            clients: Clients::new(),
+            guests: Guests::new(),
+            disk: HostDisks::of(disk),
+            questions: Questions::new(),
+            clock,
+            is_stop_asked: false,
+            volume_is_busy: false,
             short_since: None,
             last_completion: now,
             completions: Vec::new(),
             replies: Vec::new(),
-            keys: Vec::new(),
-            calls: Vec::new(),
         })
     }
 
     fn run(mut self) -> Result<(), RunError> {
-        self.doors.open(&mut self.ring)?;
-        self.open_disk()?;
-        while self.phase != Phase::Done {
+        self.common.doors.open(&mut self.common.ring)?;
+        self.disk.open(&mut self.common)?;
+        while self.common.phase != Phase::Done {
             self.turn()?;
-            if self.desk.volume.has_ended() {
+            if self.common.desk.volume.has_ended() {
                 self.cut_off()?;
                 break;
             }
             let timeout = self.time_to_wait();
-            self.ring.wait(timeout)?;
+            self.common.ring.wait(timeout)?;
         }
-        self.leave()
+        let disk_failure = self.disk.take_failure();
+        self.wait_for_buffers()?;
+        self.outcome(disk_failure)
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        self.desk.now = self.clock.now();
+        let now = self.clock.now();
+        assert!(now >= self.common.desk.now, "the clock of the loop does not go back");
+        self.common.desk.now = now;
         self.take_completions()?;
-        self.hear_of_disk()?;
+        self.is_stop_asked |= self.disk.hear(&mut self.common)?;
         self.advance_phase()?;
-        self.serve_ready()?;
-        self.serve_guests()?;
-        self.serve_disk();
+        self.clients.serve_ready(&mut self.common)?;
+        self.guests.serve_all(&mut self.common)?;
+        self.disk.serve(&mut self.common);
         self.turn_volume();
         self.serve_waiting()?;
-        self.send_answers()?;
-        self.call_guests()?;
-        self.commit_to_disk()?;
+        self.clients.send_answers(&mut self.common)?;
+        self.guests.call_all(&mut self.common)?;
+        self.disk.commit(&mut self.common)?;
         self.sweep()
     }
 
     /// Time for which the thread may sleep; zero when there is work, nothing when only a completion can bring some.
     fn time_to_wait(&mut self) -> Option<Nanos> {
-        let now = self.desk.now;
-        let has_clients_to_serve =
-            !self.ready.is_empty() || !self.dirty.is_empty() || self.guests_are_busy || self.disk_is_busy();
-        let has_work = self.volume_is_busy || has_clients_to_serve || self.phase_is_over();
-        let spins = self.config.spin.0 > 0 && now.since(self.last_completion) < self.config.spin;
-        if has_work || spins || !self.desk.volume.may_sleep() {
+        let now = self.common.desk.now;
+        let spin = self.common.config.spin;
+        let has_parties_to_serve = self.clients.are_busy() || self.guests.are_busy() || self.disk.is_busy();
+        let has_work = self.volume_is_busy || has_parties_to_serve || self.phase_is_over();
+        let spins = spin.0 > 0 && now.since(self.last_completion) < spin;
+        if has_work || spins || !self.common.desk.volume.may_sleep() {
             return Some(Nanos(0));
         }
-        let relief = self.short_since.map(|since| since + self.config.shortage_limit);
-        let dues = [self.desk.volume.next_deadline(), self.next_sweep, self.phase.due(), relief];
+        let relief = self.short_since.map(|since| since + self.common.config.shortage_limit);
+        let common = &self.common;
+        let dues = [common.desk.volume.next_deadline(), common.next_sweep, common.phase.due(), relief];
         let wait = dues.into_iter().flatten().min().map(|due| due.since(now));
         // The kernel's timers are coarse: what is due soon is waited for awake, where that is asked for.
-        wait.map(|wait| if wait < self.config.spin { Nanos(0) } else { wait })
+        wait.map(|wait| if wait < spin { Nanos(0) } else { wait })
     }
 
     fn take_completions(&mut self) -> io::Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
-        self.ring.completions(&mut completions);
+        self.common.ring.completions(&mut completions);
         if !completions.is_empty() {
-            self.last_completion = self.desk.now;
+            self.last_completion = self.common.desk.now;
         }
         for completion in completions.drain(..) {
             self.on_completion(completion)?;
@@ -296,91 +293,120 @@ impl<'a> Server<'a> {
 
     fn on_completion(&mut self, completion: Completion<Token>) -> io::Result<()> {
         let Completion { token, event, more } = completion;
+        let common = &mut self.common;
         match (token, event) {
             (Token::Door(_) | Token::GuestDoor(_) | Token::ControlDoor, Event::Accepted(result)) => {
                 self.on_accepted(token, result, more)
             }
-            (Token::Wake(index), Event::Readable(result)) => self.on_wake(index, result, more),
+            (Token::Wake(index), Event::Readable(result)) => {
+                // The volume has something to do, and gets its turn anyway; or clients were handed over.
+                self.clients.take_arrivals(common)?;
+                let more = more || common.phase == Phase::Done;
+                common.doors.on_wake(&mut common.ring, index, result, more)
+            }
             (Token::Stop, Event::Readable(_)) => {
                 self.is_stop_asked = true;
                 Ok(())
             }
-            (Token::Client(key), event) => self.on_client_event(key, event),
-            (Token::Question(key), event) => self.on_question_event(key, event),
-            (Token::Guest(key), Event::Readable(result)) => self.on_guest_socket(key, result, more),
-            (Token::Kick(key, queue, number), Event::Readable(result)) => {
-                self.on_kick((key, queue, number), result, more)
+            (Token::Client(key), event) => self.clients.on_event(common, key, event),
+            (Token::Question(key), event) => {
+                let desk = &mut common.desk;
+                let next = self.questions.on_event(key, event, |line| desk.volume.control(desk.now, line));
+                let Some(next) = next else { return Ok(()) };
+                changes::make(common, &mut self.disk)?;
+                self.questions.act(&mut common.ring, key, next)
             }
-            (Token::Call(key, queue), Event::Signalled(result)) => self.on_called(key, queue, &result),
+            (Token::Guest(key), Event::Readable(result)) => self.guests.on_socket(common, key, result, more),
+            (Token::Kick(key, queue, number), Event::Readable(result)) => {
+                self.guests.on_kick(common, (key, queue, number), result, more)
+            }
+            (Token::Call(key, queue), Event::Signalled(result)) => {
+                self.guests.on_called(common, key, queue, &result)
+            }
             (Token::HostDisk(tag), Event::Answered(result)) => {
-                self.on_fetched(tag, result);
+                self.disk.on_fetched(common, tag, result);
                 Ok(())
             }
             (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
         }
     }
 
-    /// The volume has something to do, and gets its turn anyway; or clients were handed over.
-    fn on_wake(&mut self, index: usize, result: io::Result<()>, more: bool) -> io::Result<()> {
-        self.take_arrivals()?;
-        self.doors.on_wake(&mut self.ring, index, result, more || self.phase == Phase::Done)
-    }
-
-    /// Parses what clients have sent.
-    fn serve_ready(&mut self) -> io::Result<()> {
-        let mut ready = std::mem::take(&mut self.ready);
-        for key in ready.drain(..) {
-            if let Some(client) = self.clients.at(key) {
-                client.is_ready = false;
-                self.serve(key)?;
+    /// Somebody has come in by a door, or the door has failed.
+    fn on_accepted(&mut self, token: Token, result: io::Result<OwnedFd>, more: bool) -> io::Result<()> {
+        let has_failed = result.is_err();
+        match result {
+            // The socket closes again as it is dropped.
+            Ok(socket) if !self.common.is_serving() => drop(socket),
+            Ok(socket) => match token {
+                // Nobody else comes in by this door until the guest has left.
+                Token::GuestDoor(door) => return self.guests.welcome(&mut self.common, door, socket),
+                Token::Door(door) => self.clients.welcome(&mut self.common, door, socket)?,
+                _ => {
+                    let Common { ring, desk, .. } = &mut self.common;
+                    let due = self.questions.welcome(ring, desk.now, socket)?;
+                    self.common.look_again(due);
+                }
+            },
+            Err(error) if self.common.is_serving() && !self.common.doors.is_closed(token) => {
+                log::warn!("cannot accept a connection: {error}");
             }
+            Err(_) => {}
         }
-        // Serving one client does not make another ready.
-        assert!(self.ready.is_empty());
-        self.ready = ready;
+        if more || !self.common.is_serving() || self.common.doors.is_closed(token) {
+            return Ok(());
+        }
+        if !has_failed {
+            return self.common.doors.accept_at(&mut self.common.ring, token);
+        }
+        let due = self.common.doors.pause_at(token, self.common.desk.now);
+        self.common.look_again(Some(due));
         Ok(())
     }
 
-    /// Gives the volume its turns and its answers to the clients.
+    /// Gives the volume its turns and its answers to whoever has asked.
     fn turn_volume(&mut self) {
         self.volume_is_busy = true;
         let mut turns_left = VOLUME_TURNS_MAX;
         while self.volume_is_busy && turns_left > 0 {
             turns_left -= 1;
-            self.volume_is_busy = self.desk.volume.turn(self.desk.now, &mut self.replies);
+            let desk = &mut self.common.desk;
+            self.volume_is_busy = desk.volume.turn(desk.now, &mut self.replies);
             self.volume_is_busy |= !self.replies.is_empty();
-            let mut replies = std::mem::take(&mut self.replies);
-            for reply in replies.drain(..) {
-                self.on_reply(reply);
+            for reply in self.replies.drain(..) {
+                let Some(answer) = self.common.desk.on_reply(reply) else { continue };
+                match answer.party {
+                    Party::Client(key) => self.clients.on_answer(&mut self.common, key, answer),
+                    Party::Guest(key) => self.guests.on_answer(&mut self.common, key, answer),
+                    Party::HostDisk => self.disk.on_answer(&mut self.common, answer),
+                }
             }
-            self.replies = replies;
         }
     }
 
-    /// Gives the clients that wait for frames what there is, in the order they came.
+    /// Gives the parties that wait for frames what there is, in the order they came.
     fn serve_waiting(&mut self) -> io::Result<()> {
-        while let Some(&party) = self.desk.waiting.front() {
+        while let Some(&party) = self.common.desk.waiting.front() {
             let wanted = match party {
-                Party::Client(key) => self.clients.at(key).and_then(|client| client.pause),
-                Party::Guest(key) => self.guests.at(key).and_then(|guest| guest.pause),
-                Party::HostDisk => self.host_disk.as_ref().and_then(|disk| disk.pause),
+                Party::Client(key) => self.clients.pause_of(key),
+                Party::Guest(key) => self.guests.pause_of(key),
+                Party::HostDisk => self.disk.pause(),
             };
             let Some(Pause::Frames(count)) = wanted else {
-                self.desk.waiting.pop_front();
+                self.common.desk.waiting.pop_front();
                 continue;
             };
-            if usize::try_from(count).is_ok_and(|count| count > self.desk.frames_available()) {
+            if usize::try_from(count).is_ok_and(|count| count > self.common.desk.frames_available()) {
                 self.relieve_shortage();
                 return Ok(());
             }
-            self.desk.waiting.pop_front();
-            self.desk.granted = Some(party);
+            self.common.desk.waiting.pop_front();
+            self.common.desk.granted = Some(party);
             match party {
-                Party::Client(key) => self.serve(key)?,
-                Party::Guest(key) => self.serve_guest(key)?,
-                Party::HostDisk => self.serve_disk(),
+                Party::Client(key) => self.clients.serve(&mut self.common, key)?,
+                Party::Guest(key) => self.guests.serve(&mut self.common, key)?,
+                Party::HostDisk => self.disk.serve(&mut self.common),
             }
-            self.desk.granted = None;
+            self.common.desk.granted = None;
             // It may have submitted something.
             self.volume_is_busy = true;
         }
@@ -391,62 +417,38 @@ impl<'a> Server<'a> {
     /// Cuts off clients that hold frames and do not move, when others have waited for frames too long: while memory is
     /// short, patience is.
     fn relieve_shortage(&mut self) {
-        let now = self.desk.now;
+        let now = self.common.desk.now;
         let since = *self.short_since.get_or_insert(now);
-        if now.since(since) < self.config.shortage_limit {
+        if now.since(since) < self.common.config.shortage_limit {
             return;
         }
         self.short_since = Some(now);
-        let mut keys = std::mem::take(&mut self.keys);
-        self.clients.keys(&mut keys);
-        for key in keys.drain(..) {
-            let idle = self.clients.at(key).and_then(|client| client.holds_frames_idly(now, self.config));
-            if let Some(reason) = idle {
-                self.drop_client(key, &reason);
-            }
-        }
-        self.keys = keys;
+        self.clients.drop_idle_holders(&mut self.common);
     }
 
-    /// Closes the connections we have lost patience with.
+    /// Closes the connections we have lost patience with, and opens doors again that had paused.
     fn sweep(&mut self) -> io::Result<()> {
-        let now = self.desk.now;
-        if self.next_sweep.is_none_or(|due| due > now) {
+        if !self.common.takes_sweep() {
             return Ok(());
         }
-        self.next_sweep = None;
-        let retry_due = self.doors.reopen(&mut self.ring, now)?;
-        self.look_again(retry_due);
-        let mut keys = std::mem::take(&mut self.keys);
-        self.clients.keys(&mut keys);
-        for key in keys.drain(..) {
-            let Some(client) = self.clients.at(key) else { continue };
-            if client.give_up_staging(now)
-                && let Some(id) = client.receiving
-            {
-                self.ring.cancel(id)?;
-            }
-            let due = client.due();
-            match client.overdue(now) {
-                Some(reason) => self.drop_client(key, &reason),
-                None => self.look_again(due),
-            }
-        }
-        self.questions.keys(&mut keys);
-        for key in keys.drain(..) {
-            let due = self.questions.at(key).map(|question| question.due);
-            if due.is_some_and(|due| due <= now) {
-                self.close_question(key);
-            } else {
-                self.look_again(due);
-            }
-        }
-        self.keys = keys;
+        let now = self.common.desk.now;
+        let retry_due = self.common.doors.reopen(&mut self.common.ring, now)?;
+        self.common.look_again(retry_due);
+        self.clients.sweep(&mut self.common)?;
+        let due = self.questions.sweep(now);
+        self.common.look_again(due);
         Ok(())
     }
 
-    /// Makes sure that a sweep comes at `due`.
-    fn look_again(&mut self, due: Option<Instant>) {
-        self.next_sweep = [self.next_sweep, due].into_iter().flatten().min();
+    /// Waits for the kernel to be done with our buffers, while that takes no longer than it should.
+    fn wait_for_buffers(&mut self) -> io::Result<()> {
+        for _ in 0..HOMECOMING_ROUNDS_MAX {
+            if self.common.ring.transfers_in_flight() == 0 {
+                break;
+            }
+            self.common.ring.wait(Some(HOMECOMING_ROUND))?;
+            self.take_completions()?;
+        }
+        Ok(())
     }
 }

@@ -10,12 +10,8 @@
 
 use super::Server;
 use crate::core_loop::RunError;
-use base::time::{Instant, Nanos};
+use base::time::Instant;
 use std::io;
-
-/// Time for the kernel to give back the buffers of closed connections.
-const HOMECOMING_ROUNDS_MAX: u32 = 40;
-const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
 
 /// Phase of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,42 +56,28 @@ impl Phase {
 impl Server<'_> {
     /// Moves on if it is time to.
     pub(super) fn advance_phase(&mut self) -> io::Result<()> {
-        let now = self.front.now;
-        let due = now + self.config.stop_limit;
-        match self.phase {
+        let now = self.common.front.now;
+        let due = now + self.common.config.stop_limit;
+        match self.common.phase {
             Phase::Serving if self.phase_is_over() => {
-                log::info!("stopping: {} clients are connected", self.connections.len());
-                self.doors.close(&mut self.ring)?;
-                self.seat.role.stop_others();
-                self.phase.enter(Phase::Draining { due });
-                for (key, survey) in self.seat.peers.give_up() {
-                    self.tell(key, survey)?;
-                }
-                let mut keys = Vec::new();
-                self.connections.keys(&mut keys);
-                for key in keys {
-                    self.take_leave(key)?;
-                }
+                log::info!("stopping: {} clients are connected", self.clients.len());
+                self.common.doors.close(&mut self.common.ring)?;
+                self.common.seat.role.stop_others();
+                self.common.phase.enter(Phase::Draining { due });
+                self.clients.drain(&mut self.common)?;
             }
             Phase::Draining { due: end } if self.phase_is_over() || now >= end => {
-                let mut keys = Vec::new();
-                self.connections.keys(&mut keys);
-                for key in keys.drain(..) {
-                    self.end(key, "the server stops");
-                }
-                self.questions.keys(&mut keys);
-                for key in keys {
-                    self.close_question(key);
-                }
-                self.cache.begin_stop();
-                self.phase.enter(Phase::Writing { due });
+                self.clients.end_all(&mut self.common, "the server stops");
+                self.questions.close_all();
+                self.common.cache.begin_stop();
+                self.common.phase.enter(Phase::Writing { due });
             }
-            Phase::Writing { .. } if self.phase_is_over() => self.phase.enter(Phase::Done),
-            Phase::Writing { due: end } if now >= end && !self.seat.role.is_last() => {
-                self.phase.enter(Phase::Writing { due });
+            Phase::Writing { .. } if self.phase_is_over() => self.common.phase.enter(Phase::Done),
+            Phase::Writing { due: end } if now >= end && !self.common.seat.role.is_last() => {
+                self.common.phase.enter(Phase::Writing { due });
             }
-            Phase::Writing { due: end } if now >= end => self.phase.enter(Phase::Done),
-            Phase::Writing { .. } if self.seat.role.is_last() => self.cache.others_have_ended(),
+            Phase::Writing { due: end } if now >= end => self.common.phase.enter(Phase::Done),
+            Phase::Writing { .. } if self.common.seat.role.is_last() => self.common.cache.others_have_ended(),
             Phase::Serving | Phase::Draining { .. } | Phase::Writing { .. } | Phase::Done => {}
         }
         Ok(())
@@ -103,26 +85,21 @@ impl Server<'_> {
 
     /// True when the phase has nothing left to wait for.
     pub(super) fn phase_is_over(&self) -> bool {
-        match self.phase {
-            Phase::Serving => self.is_stop_asked || self.seat.role.has_lost_one(),
-            Phase::Draining { .. } => self.connections.len() == 0,
+        match self.common.phase {
+            Phase::Serving => self.is_stop_asked || self.common.seat.role.has_lost_one(),
+            Phase::Draining { .. } => self.clients.len() == 0,
             Phase::Writing { .. } => {
-                self.front.is_idle() && self.cache.has_stopped() && self.seat.role.is_last()
+                self.common.front.is_idle()
+                    && self.common.cache.has_stopped()
+                    && self.common.seat.role.is_last()
             }
             Phase::Done => true,
         }
     }
 
-    /// Waits for the kernel to be done with our buffers and says how it went.
-    pub(super) fn leave(mut self) -> Result<(), RunError> {
-        for _ in 0..HOMECOMING_ROUNDS_MAX {
-            if self.ring.transfers_in_flight() == 0 {
-                break;
-            }
-            self.ring.wait(Some(HOMECOMING_ROUND))?;
-            self.take_completions()?;
-        }
-        if self.front.is_idle() && self.cache.has_stopped() {
+    /// Says how it went.
+    pub(super) fn outcome(&self) -> Result<(), RunError> {
+        if self.common.front.is_idle() && self.common.cache.has_stopped() {
             Ok(())
         } else {
             Err(RunError::FinalFlushTimeout)

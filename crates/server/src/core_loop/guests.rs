@@ -1,43 +1,83 @@
 //! Guests in the loop: front ends that come and go, kicks, calls.
 
-use super::desk::Answer;
+use super::client::Pause;
+use super::common::Common;
+use super::desk::{Answer, Party};
 use super::guest::{Guest, GuestFault, Progress};
-use super::stopping::Phase;
-use super::{Party, Pause, Server, Token};
-use crate::slab::Key;
+use crate::doors::Token;
+use crate::slab::{Key, Slab};
 use crate::vhost::block::Disk;
 use rustix::net::Shutdown;
 use std::io;
 use std::os::fd::OwnedFd;
 
-impl Server<'_> {
-    /// A front end has come. Nobody else comes in by this door until it has left.
-    pub(super) fn welcome_guest(&mut self, door: usize, socket: OwnedFd) -> io::Result<()> {
-        // The socket of a door that was closed meanwhile closes, too.
-        let Some((place, block_size)) = self.doors.guest_door(door) else { return Ok(()) };
-        self.clients_seen += 1;
-        let disk = Disk {
-            size_bytes: self.desk.size_bytes,
-            block_size,
-            serial: self.config.disk.serial,
-            is_read_only: self.desk.is_read_only,
-        };
-        let guest = Guest::new(socket, self.clients_seen, door, disk);
-        log::info!("front end {}: connected on {place}", guest.number);
-        self.doors.ports.show_guest(place, true);
-        let key = self.guests.insert(guest);
-        self.poll_socket(key)
+/// See the module.
+pub(super) struct Guests {
+    connected: Slab<Guest>,
+    /// Some guest has, or may have, requests that are not taken yet.
+    are_busy: bool,
+    /// Memory of a list of all, and of one of queues to be called.
+    keys: Vec<Key>,
+    calls: Vec<usize>,
+}
+
+impl Guests {
+    pub(super) fn new() -> Guests {
+        Guests { connected: Slab::new(), are_busy: false, keys: Vec::new(), calls: Vec::new() }
     }
 
-    fn poll_socket(&mut self, key: Key) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
-        guest.polling = Some(self.ring.poll(&guest.socket, Token::Guest(key))?);
+    pub(super) fn len(&self) -> usize {
+        self.connected.len()
+    }
+
+    /// True when some guest has, or may have, requests that are not taken yet.
+    pub(super) fn are_busy(&self) -> bool {
+        self.are_busy
+    }
+
+    /// What a guest waits for, if it is there and does.
+    pub(super) fn pause_of(&mut self, key: Key) -> Option<Pause> {
+        self.connected.at(key).and_then(|guest| guest.pause)
+    }
+
+    /// A front end has come. Nobody else comes in by this door until it has left.
+    pub(super) fn welcome(
+        &mut self,
+        common: &mut Common<'_>,
+        door: usize,
+        socket: OwnedFd,
+    ) -> io::Result<()> {
+        // The socket of a door that was closed meanwhile closes, too.
+        let Some((place, block_size)) = common.doors.guest_door(door) else { return Ok(()) };
+        common.parties_seen += 1;
+        let disk = Disk {
+            size_bytes: common.desk.size_bytes,
+            block_size,
+            serial: common.config.disk.serial,
+            is_read_only: common.desk.is_read_only,
+        };
+        let guest = Guest::new(socket, common.parties_seen, door, disk);
+        log::info!("front end {}: connected on {place}", guest.number);
+        common.doors.ports.show_guest(place, true);
+        let key = self.connected.insert(guest);
+        self.poll_socket(common, key)
+    }
+
+    fn poll_socket(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
+        guest.polling = Some(common.ring.poll(&guest.socket, Token::Guest(key))?);
         Ok(())
     }
 
     /// The front end has said something, or hung up.
-    pub(super) fn on_guest_socket(&mut self, key: Key, result: io::Result<()>, more: bool) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+    pub(super) fn on_socket(
+        &mut self,
+        common: &mut Common<'_>,
+        key: Key,
+        result: io::Result<()>,
+        more: bool,
+    ) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         if !more {
             guest.polling = None;
         }
@@ -45,33 +85,33 @@ impl Server<'_> {
             return Ok(());
         }
         if let Err(error) = result {
-            self.drop_guest(key, &GuestFault::Io(error));
+            self.drop_guest(common, key, &GuestFault::Io(error));
             return Ok(());
         }
         if !more {
-            self.poll_socket(key)?;
+            self.poll_socket(common, key)?;
         }
-        self.read_mail(key)
+        self.read_mail(common, key)
     }
 
-    fn read_mail(&mut self, key: Key) -> io::Result<()> {
+    fn read_mail(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
         loop {
-            let Some(guest) = self.guests.at(key) else { return Ok(()) };
+            let Some(guest) = self.connected.at(key) else { return Ok(()) };
             let progress = guest.take_mail();
-            self.poll_kicks(key)?;
+            self.poll_kicks(common, key)?;
             match progress {
                 Ok(Progress::More) => {}
                 Ok(Progress::Waiting) => {
-                    self.guests_are_busy = true;
+                    self.are_busy = true;
                     return Ok(());
                 }
                 Ok(Progress::Ended) => {
-                    log::info!("front end {}: gone", self.guests.at(key).map_or(0, |guest| guest.number));
-                    self.end_guest(key);
+                    log::info!("front end {}: gone", self.connected.at(key).map_or(0, |guest| guest.number));
+                    self.end_guest(common, key);
                     return Ok(());
                 }
                 Err(fault) => {
-                    self.drop_guest(key, &fault);
+                    self.drop_guest(common, key, &fault);
                     return Ok(());
                 }
             }
@@ -79,18 +119,18 @@ impl Server<'_> {
     }
 
     /// Polls kicks that are new, and lets go of those that were replaced.
-    fn poll_kicks(&mut self, key: Key) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+    fn poll_kicks(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         for (queue, (line, vring)) in guest.lines.iter_mut().zip(&guest.session.vrings).enumerate() {
             if !std::mem::take(&mut line.wants_poll) {
                 continue;
             }
             if let Some(id) = line.polling.take() {
-                self.ring.cancel(id)?;
+                common.ring.cancel(id)?;
             }
             line.kick_number = line.kick_number.wrapping_add(1);
             if let Some(kick) = &vring.kick {
-                line.polling = Some(self.ring.poll(kick, Token::Kick(key, queue, line.kick_number))?);
+                line.polling = Some(common.ring.poll(kick, Token::Kick(key, queue, line.kick_number))?);
             }
         }
         Ok(())
@@ -99,11 +139,12 @@ impl Server<'_> {
     /// A guest has kicked a queue.
     pub(super) fn on_kick(
         &mut self,
+        common: &mut Common<'_>,
         (key, queue, number): (Key, usize, u32),
         result: io::Result<()>,
         more: bool,
     ) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         let line = &mut guest.lines[queue];
         if line.kick_number != number {
             return Ok(());
@@ -118,21 +159,21 @@ impl Server<'_> {
             line.wants_poll = true;
         }
         guest.on_kick(queue);
-        self.guests_are_busy = true;
-        if more { Ok(()) } else { self.poll_kicks(key) }
+        self.are_busy = true;
+        if more { Ok(()) } else { self.poll_kicks(common, key) }
     }
 
     /// Takes requests off all queues that may have some.
-    pub(super) fn serve_guests(&mut self) -> io::Result<()> {
-        if self.guests.len() == 0 {
-            self.guests_are_busy = false;
+    pub(super) fn serve_all(&mut self, common: &mut Common<'_>) -> io::Result<()> {
+        if self.connected.len() == 0 {
+            self.are_busy = false;
             return Ok(());
         }
         let mut keys = std::mem::take(&mut self.keys);
-        self.guests.keys(&mut keys);
+        self.connected.keys(&mut keys);
         for key in keys.drain(..) {
-            if self.guests.at(key).is_some_and(|guest| guest.is_busy()) {
-                self.serve_guest(key)?;
+            if self.connected.at(key).is_some_and(|guest| guest.is_busy()) {
+                self.serve(common, key)?;
             }
         }
         self.keys = keys;
@@ -140,73 +181,73 @@ impl Server<'_> {
     }
 
     /// Takes requests off the queues of one guest.
-    pub(super) fn serve_guest(&mut self, key: Key) -> io::Result<()> {
-        let is_stopping = self.phase != Phase::Serving;
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
-        if let Err(fault) = guest.serve(key, &mut self.desk, is_stopping) {
-            self.drop_guest(key, &fault);
+    pub(super) fn serve(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
+        let is_stopping = !common.is_serving();
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
+        if let Err(fault) = guest.serve(key, &mut common.desk, is_stopping) {
+            self.drop_guest(common, key, &fault);
             return Ok(());
         }
         if matches!(guest.pause, Some(Pause::Frames(_))) {
-            self.desk.waiting.push_back(Party::Guest(key));
+            common.desk.waiting.push_back(Party::Guest(key));
         }
         Ok(())
     }
 
     /// An answer of the volume finds its guest, if it is still there.
-    pub(super) fn on_guest_answer(&mut self, key: Key, mut answer: Answer) {
-        let Some(guest) = self.guests.at(key) else {
-            self.desk.volume.frames().give_many(&mut answer.frames);
+    pub(super) fn on_answer(&mut self, common: &mut Common<'_>, key: Key, mut answer: Answer) {
+        let Some(guest) = self.connected.at(key) else {
+            common.desk.volume.frames().give_many(&mut answer.frames);
             return;
         };
-        if let Err(fault) = guest.on_answer(answer, &mut self.desk) {
-            self.drop_guest(key, &fault);
+        if let Err(fault) = guest.on_answer(answer, &mut common.desk) {
+            self.drop_guest(common, key, &fault);
         }
     }
 
     /// Tells guests what is done, and lets go of those that have left.
-    pub(super) fn call_guests(&mut self) -> io::Result<()> {
-        self.guests_are_busy = false;
-        if self.guests.len() == 0 {
+    pub(super) fn call_all(&mut self, common: &mut Common<'_>) -> io::Result<()> {
+        self.are_busy = false;
+        if self.connected.len() == 0 {
             return Ok(());
         }
         let mut keys = std::mem::take(&mut self.keys);
-        self.guests.keys(&mut keys);
+        self.connected.keys(&mut keys);
         for key in keys.drain(..) {
-            self.call_guest(key)?;
+            self.call_guest(common, key)?;
         }
         self.keys = keys;
         Ok(())
     }
 
-    fn call_guest(&mut self, key: Key) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+    fn call_guest(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         if guest.is_leaving() {
             if guest.is_gone() {
-                self.forget_guest(key);
+                self.forget_guest(common, key);
             }
             return Ok(());
         }
         let mut calls = std::mem::take(&mut self.calls);
         let outcome = guest.take_calls(&mut calls).and_then(|()| guest.end_stopping());
-        self.guests_are_busy |= guest.is_busy();
+        self.are_busy |= guest.is_busy();
         for queue in calls.drain(..) {
-            self.call(key, queue)?;
+            self.call(common, key, queue)?;
         }
         self.calls = calls;
         match outcome {
-            Ok(true) => self.read_mail(key),
+            Ok(true) => self.read_mail(common, key),
             Ok(false) => Ok(()),
             Err(fault) => {
-                self.drop_guest(key, &fault);
+                self.drop_guest(common, key, &fault);
                 Ok(())
             }
         }
     }
 
     /// One call of a queue is under way at most: who does not read its eventfd gathers nothing here.
-    fn call(&mut self, key: Key, queue: usize) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+    fn call(&mut self, common: &mut Common<'_>, key: Key, queue: usize) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         let line = &mut guest.lines[queue];
         let Some(call) = &guest.session.vrings[queue].call else { return Ok(()) };
         if line.is_calling {
@@ -214,54 +255,81 @@ impl Server<'_> {
             return Ok(());
         }
         line.is_calling = true;
-        self.ring.signal(call, Token::Call(key, queue))?;
+        common.ring.signal(call, Token::Call(key, queue))?;
         Ok(())
     }
 
-    pub(super) fn on_called(&mut self, key: Key, queue: usize, result: &io::Result<()>) -> io::Result<()> {
-        let Some(guest) = self.guests.at(key) else { return Ok(()) };
+    pub(super) fn on_called(
+        &mut self,
+        common: &mut Common<'_>,
+        key: Key,
+        queue: usize,
+        result: &io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(guest) = self.connected.at(key) else { return Ok(()) };
         if let Err(error) = result {
             log::warn!("front end {}: queue {queue} cannot be called: {error}", guest.number);
         }
         let line = &mut guest.lines[queue];
         line.is_calling = false;
-        if std::mem::take(&mut line.call_again) { self.call(key, queue) } else { Ok(()) }
+        if std::mem::take(&mut line.call_again) { self.call(common, key, queue) } else { Ok(()) }
+    }
+
+    /// Tells all front ends to leave.
+    pub(super) fn drain(&mut self, common: &mut Common<'_>) {
+        let mut keys = std::mem::take(&mut self.keys);
+        self.connected.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.end_guest(common, key);
+        }
+        self.keys = keys;
+    }
+
+    /// Lets go of all, whatever of them is in the volume.
+    pub(super) fn forget_all(&mut self, common: &mut Common<'_>) {
+        let mut keys = std::mem::take(&mut self.keys);
+        self.connected.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.forget_guest(common, key);
+        }
+        assert!(self.len() == 0, "all are gone");
+        self.keys = keys;
     }
 
     /// A front end is cut off.
-    fn drop_guest(&mut self, key: Key, fault: &GuestFault) {
-        if let Some(guest) = self.guests.at(key) {
+    fn drop_guest(&mut self, common: &mut Common<'_>, key: Key, fault: &GuestFault) {
+        if let Some(guest) = self.connected.at(key) {
             log::warn!("front end {}: closed, because {fault}", guest.number);
-            self.end_guest(key);
+            self.end_guest(common, key);
         }
     }
 
     /// A front end leaves. Its door opens again when nothing of it is in the volume any more: a request that is asked
     /// again must not meet itself.
-    pub(super) fn end_guest(&mut self, key: Key) {
-        let Some(guest) = self.guests.at(key) else { return };
+    fn end_guest(&mut self, common: &mut Common<'_>, key: Key) {
+        let Some(guest) = self.connected.at(key) else { return };
         if guest.is_leaving() {
             return;
         }
-        guest.leave(&mut self.desk);
+        guest.leave(&mut common.desk);
         // It fails when the peer has gone already, which is as good.
         let _gone = rustix::net::shutdown(&guest.socket, Shutdown::Both);
-        self.guests_are_busy = true;
+        self.are_busy = true;
     }
 
     /// A guest that has left, or whose time is over.
-    pub(super) fn forget_guest(&mut self, key: Key) {
-        let Some(guest) = self.guests.remove(key) else { return };
+    fn forget_guest(&mut self, common: &mut Common<'_>, key: Key) {
+        let Some(guest) = self.connected.remove(key) else { return };
         for id in guest.lines.iter().map(|line| line.polling).chain([guest.polling]).flatten() {
-            if let Err(error) = self.ring.cancel(id) {
+            if let Err(error) = common.ring.cancel(id) {
                 log::warn!("front end {}: {error}", guest.number);
             }
         }
-        if let Some((place, _)) = self.doors.guest_door(guest.door) {
-            self.doors.ports.show_guest(place, false);
+        if let Some((place, _)) = common.doors.guest_door(guest.door) {
+            common.doors.ports.show_guest(place, false);
         }
-        if self.phase == Phase::Serving
-            && let Err(error) = self.doors.accept_at(&mut self.ring, Token::GuestDoor(guest.door))
+        if common.is_serving()
+            && let Err(error) = common.doors.accept_at(&mut common.ring, Token::GuestDoor(guest.door))
         {
             log::error!("front ends cannot be accepted any more: {error}");
         }
