@@ -10,8 +10,9 @@
 //! is still needed of it is written again, to the journal of the same drive. Entries keep their sequences and mean the same where they stand
 //! now, if the index tells the same keys apart. When too much is needed, zones of data go first, the oldest one at a time.
 
+use super::core::Core;
 use super::drive::{Drive, JournalEntries, JournalZone};
-use super::{Effects, Purpose, Shard, command};
+use super::{Effects, Purpose, command};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use crate::format::stamp::{Kind, Stamp};
 use base::units::ZoneIndex;
@@ -126,7 +127,7 @@ impl Drive {
     }
 }
 
-impl Shard {
+impl Core {
     /// Goes on with the journal zone whose entries are written again, or begins with one.
     pub(super) fn carry(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];

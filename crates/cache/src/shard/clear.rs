@@ -9,6 +9,8 @@
 //! that comes at or after it is answered before the clear is recorded. A record that does not count any more (`mount/members.rs`)
 //! may have it done once more, which forgets and is never wrong.
 
+use super::core::Core;
+use super::desk::Desk;
 use super::{Effects, Shard};
 use crate::request::{Namespace, Outcome, Refusal, Reply, RequestId, WallMillis};
 
@@ -57,18 +59,32 @@ impl Clear {
     }
 }
 
-impl Shard {
-    /// Sequence below which a namespace holds nothing.
-    pub(super) fn cleared_below(&self, namespace: Namespace) -> u64 {
-        self.clears.below[usize::from(namespace.0)]
-    }
-
+impl Desk {
     /// Takes a clear, which waits for the operations before it.
     pub(super) fn accept_clear(&mut self, clear: Clear) {
-        assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
-        self.desk.clear = Some(clear);
+        assert!(self.clear.is_none(), "what comes after a clear waits behind it");
+        self.clear = Some(clear);
     }
 
+    /// Begins a clear whose time has come, or that nobody asked for, unless another is under way.
+    pub(super) fn begin_clear_due(&mut self, core: &mut Core) {
+        if self.clear.is_some() {
+            return;
+        }
+        if std::mem::take(&mut self.forgets) {
+            core.counters.absences += 1;
+            return self.accept_clear(Clear { id: None, namespace: None, plan: Plan::Stays, version: None });
+        }
+        let planned = (0..).map(Namespace).zip(&core.clears.planned);
+        let mut due = planned.filter(|(_, at)| at.is_some_and(|at| at <= core.clocks.wall));
+        if let Some((namespace, _)) = due.next() {
+            let clear = Clear { id: None, namespace: Some(namespace), plan: Plan::Ends, version: None };
+            self.accept_clear(clear);
+        }
+    }
+}
+
+impl Shard {
     /// Everything is to be forgotten before what comes from now on is answered.
     pub fn forget_all(&mut self) {
         self.desk.forgets = true;
@@ -80,45 +96,28 @@ impl Shard {
         self.desk.forgets || self.desk.clear.is_some_and(|clear| clear.is_nobodys())
     }
 
-    /// Begins a clear whose time has come, or that nobody asked for, unless another is under way.
-    pub(super) fn begin_clear_due(&mut self) {
-        if self.desk.clear.is_some() {
-            return;
-        }
-        if std::mem::take(&mut self.desk.forgets) {
-            self.counters.absences += 1;
-            return self.accept_clear(Clear { id: None, namespace: None, plan: Plan::Stays, version: None });
-        }
-        let planned = (0..).map(Namespace).zip(&self.clears.planned);
-        let mut due = planned.filter(|(_, at)| at.is_some_and(|at| at <= self.clocks.wall));
-        if let Some((namespace, _)) = due.next() {
-            let clear = Clear { id: None, namespace: Some(namespace), plan: Plan::Ends, version: None };
-            self.accept_clear(clear);
-        }
-    }
-
     /// Begins or ends a clear.
     pub(super) fn go_on_clearing(&mut self, effects: &mut Effects) {
-        self.begin_clear_due();
+        self.desk.begin_clear_due(&mut self.core);
         let Some(clear) = self.desk.clear else { return };
         if !self.desk.operations.is_empty() {
             return;
         }
-        let is_frozen = self.membership.is_frozen();
+        let is_frozen = self.core.membership.is_frozen();
         if is_frozen && clear.id.is_some() {
             return self.end_clear(clear, Outcome::Refused(Refusal::NoDrive), effects);
         }
         match clear.version {
             None => {
                 self.clear_in_memory(&clear);
-                let version = Some(self.membership.change());
+                let version = Some(self.core.membership.change());
                 self.desk.clear = Some(Clear { version, ..clear });
                 if is_frozen {
                     // Nothing can be recorded any more; what is read in this life keeps to it.
                     self.end_clear(clear, Outcome::Cleared, effects);
                 }
             }
-            Some(version) if is_frozen || self.membership.has_settled(version) => {
+            Some(version) if is_frozen || self.core.membership.has_settled(version) => {
                 self.end_clear(clear, Outcome::Cleared, effects);
             }
             Some(_) => {}
@@ -126,8 +125,8 @@ impl Shard {
     }
 
     fn clear_in_memory(&mut self, clear: &Clear) {
-        let sequence = self.next_sequence();
-        let clears = &mut self.clears;
+        let sequence = self.core.next_sequence();
+        let clears = &mut self.core.clears;
         let namespaces = (0..).map(Namespace).zip(clears.below.iter_mut().zip(&mut clears.planned));
         for (_, (below, planned)) in namespaces.filter(|(namespace, _)| clear.is_of(*namespace)) {
             match clear.plan {
@@ -137,26 +136,26 @@ impl Shard {
             }
         }
         if !matches!(clear.plan, Plan::Is(_)) {
-            self.buffer.drop_all(|namespace| clear.is_of(namespace));
-            self.memory.drop_all(|namespace| clear.is_of(namespace));
+            self.objects.buffer.drop_all(|namespace| clear.is_of(namespace));
+            self.objects.memory.drop_all(|namespace| clear.is_of(namespace));
         }
     }
 
     fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
         if outcome == Outcome::Cleared && !matches!(clear.plan, Plan::Is(_)) {
-            for zone in self.drives.iter_mut().flat_map(|drive| drive.zones.iter_mut()) {
+            for zone in self.core.drives.iter_mut().flat_map(|drive| drive.zones.iter_mut()) {
                 for (_, live) in (0..).map(Namespace).zip(&mut zone.live).filter(|(own, _)| clear.is_of(*own))
                 {
                     *live = 0;
                 }
             }
             if clear.namespace.is_none() {
-                self.index.clear();
+                self.core.index.clear();
             }
         }
         effects.replies.extend(clear.id.map(|id| Reply { id, outcome }));
         self.desk.clear = None;
-        self.begin_clear_due();
+        self.desk.begin_clear_due(&mut self.core);
         while self.desk.clear.is_none() {
             let Some(request) = self.desk.behind.pop_front() else { return };
             self.accept(request);

@@ -5,9 +5,11 @@
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
 //! record but the reset itself (ADR 40).
 
+use super::core::Core;
 use super::drive::Drive;
+use super::objects::Objects;
 use super::zones::{Zone, ZoneUse};
-use super::{Effects, Purpose, Shard, command, locate};
+use super::{Effects, Purpose, command, locate};
 use crate::ghost::Ghost;
 use crate::hash::Ident;
 use crate::index::PageNumber;
@@ -21,8 +23,8 @@ const FREE_WANTED: usize = 2;
 /// Buckets that a turn sweeps.
 const SWEEP_BUCKETS: u64 = 1 << 14;
 
-/// A pass over the index that frees slots of zones that are gone, and what is remembered of their objects.
-#[derive(Debug)]
+/// A pass over the index that frees slots of zones that are gone.
+#[derive(Debug, Default)]
 pub struct Sweep {
     /// Next bucket, while one is under way.
     next: Option<u64>,
@@ -30,26 +32,9 @@ pub struct Sweep {
     zones: Vec<(usize, ZoneIndex)>,
     /// Drives that failed: their slots go, too.
     lost: bool,
-    /// Objects that went with young zones.
-    evicted: Ghost<u8>,
 }
 
 impl Sweep {
-    /// No pass is under way.
-    pub fn new(evicted: Ghost<u8>) -> Sweep {
-        Sweep { next: None, zones: Vec::new(), lost: false, evicted }
-    }
-
-    /// Bytes of memory for what is remembered.
-    pub fn ghost_bytes(&self) -> u64 {
-        self.evicted.bytes()
-    }
-
-    /// True when an object that is stored went with a young zone lately: it would have been asked for, had it stayed.
-    pub fn recalls(&mut self, ident: Ident) -> bool {
-        self.evicted.recall(ident.hash())
-    }
-
     /// True while a pass is under way or due.
     pub fn is_under_way(&self) -> bool {
         self.next.is_some() || self.lost
@@ -59,49 +44,84 @@ impl Sweep {
     pub fn drive_failed(&mut self) {
         self.lost = true;
     }
+
+    /// Goes on with the pass over the index, or begins one.
+    pub(super) fn go_on(&mut self, core: &mut Core, evicted: &mut Ghost<u8>) {
+        if self.next.is_none() {
+            self.zones.clear();
+            let swept = |own: &Drive| own.zones.count(ZoneUse::Sweeping) > 0;
+            for (drive, own) in core.drives.iter().enumerate().filter(|(_, own)| swept(own)) {
+                let swept = (0..).zip(own.zones.iter()).filter(|(_, zone)| zone.used() == ZoneUse::Sweeping);
+                self.zones.extend(swept.map(|(index, _)| (drive, ZoneIndex(index))));
+            }
+            if self.zones.is_empty() && !self.lost {
+                return;
+            }
+            self.lost = false;
+            self.next = Some(0);
+        }
+        let from = self.next.expect("a pass is under way");
+        let (drives, zones) = (&core.drives, &self.zones);
+        let is_gone = |ident: Ident, page: PageNumber| {
+            let (drive, zone, _) = locate(drives, page);
+            let is_evicted = zones.contains(&(drive, zone));
+            if is_evicted && drives[drive].zones[zone.index()].stream == Stream::Young.code() {
+                evicted.remember(ident.hash());
+            }
+            is_evicted || !drives[drive].up
+        };
+        self.next = core.index.sweep(from, SWEEP_BUCKETS, is_gone);
+        if self.next.is_none() {
+            for (drive, zone) in std::mem::take(&mut self.zones) {
+                core.drives[drive].zones.free(zone);
+            }
+        }
+    }
 }
 
-impl Shard {
+impl Objects {
     /// Picks victims of a drive and resets those that nobody uses.
-    pub(super) fn evict(&mut self, drive: usize, effects: &mut Effects) {
-        if !self.drives[drive].up {
+    pub(super) fn evict(&self, core: &mut Core, drive: usize, effects: &mut Effects) {
+        if !core.drives[drive].up {
             return;
         }
-        self.close_strays(drive, effects);
-        self.pick_expired(drive);
-        self.pick_of_shares(drive);
-        self.pick_victims(drive);
-        for zone in self.draining(drive) {
-            if self.is_drained(drive, zone) {
-                self.drives[drive].zones.turn(zone, ZoneUse::Resetting);
+        core.close_strays(drive, effects);
+        core.pick_expired(drive);
+        core.pick_of_shares(drive);
+        core.pick_victims(drive);
+        for zone in core.draining(drive) {
+            if self.is_drained(core, drive, zone) {
+                core.drives[drive].zones.turn(zone, ZoneUse::Resetting);
                 effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
             }
         }
     }
 
-    /// Zones of a drive, if some are victims that are used no more than by those who began before.
-    fn draining(&self, drive: usize) -> impl Iterator<Item = ZoneIndex> + use<> {
-        let zones = &self.drives[drive].zones;
-        let count = if zones.count(ZoneUse::Draining) > 0 { zones.len() } else { 0 };
-        (0..).map(ZoneIndex).take(count)
-    }
-
     /// True of a victim that nobody uses any more.
-    fn is_drained(&self, drive: usize, zone: ZoneIndex) -> bool {
-        let own = &self.drives[drive];
+    fn is_drained(&self, core: &Core, drive: usize, zone: ZoneIndex) -> bool {
+        let own = &core.drives[drive];
         let found = &own.zones[zone.index()];
         if found.used() != ZoneUse::Draining || found.readers > 0 || own.is_written(zone) {
             return false;
         }
         // What is written anew lands before its first copy goes, unless it waits for the room.
-        let lands = own.data_share() > 0 && !self.membership.is_frozen();
+        let lands = own.data_share() > 0 && !core.membership.is_frozen();
         !lands || self.buffer.reinserting(drive, zone) == 0
     }
 
     /// True when a victim of a drive can be reset: a copy for which it waited was superseded and left the buffers, say, which
     /// no completion tells.
-    pub(super) fn may_reset(&self, drive: usize) -> bool {
-        self.drives[drive].up && self.draining(drive).any(|zone| self.is_drained(drive, zone))
+    pub(super) fn may_reset(&self, core: &Core, drive: usize) -> bool {
+        core.drives[drive].up && core.draining(drive).any(|zone| self.is_drained(core, drive, zone))
+    }
+}
+
+impl Core {
+    /// Zones of a drive, if some are victims that are used no more than by those who began before.
+    fn draining(&self, drive: usize) -> impl Iterator<Item = ZoneIndex> + use<> {
+        let zones = &self.drives[drive].zones;
+        let count = if zones.count(ZoneUse::Draining) > 0 { zones.len() } else { 0 };
+        (0..).map(ZoneIndex).take(count)
     }
 
     /// Picks a zone in which everything has expired: it goes at once, and nothing of it is read. Its journal has told the time before, and
@@ -266,38 +286,5 @@ impl Shard {
         let zones = &mut self.drives[drive].zones;
         assert!(zones[zone.index()].readers == 0, "no reset overtakes a reader");
         zones.end(zone);
-    }
-
-    /// Goes on with the pass over the index, or begins one.
-    pub(super) fn sweep(&mut self) {
-        if self.sweep.next.is_none() {
-            self.sweep.zones.clear();
-            let swept = |own: &Drive| own.zones.count(ZoneUse::Sweeping) > 0;
-            for (drive, own) in self.drives.iter().enumerate().filter(|(_, own)| swept(own)) {
-                let swept = (0..).zip(own.zones.iter()).filter(|(_, zone)| zone.used() == ZoneUse::Sweeping);
-                self.sweep.zones.extend(swept.map(|(index, _)| (drive, ZoneIndex(index))));
-            }
-            if self.sweep.zones.is_empty() && !self.sweep.lost {
-                return;
-            }
-            self.sweep.lost = false;
-            self.sweep.next = Some(0);
-        }
-        let from = self.sweep.next.expect("a pass is under way");
-        let (drives, zones, evicted) = (&self.drives, &self.sweep.zones, &mut self.sweep.evicted);
-        let is_gone = |ident: Ident, page: PageNumber| {
-            let (drive, zone, _) = locate(drives, page);
-            let is_evicted = zones.contains(&(drive, zone));
-            if is_evicted && drives[drive].zones[zone.index()].stream == Stream::Young.code() {
-                evicted.remember(ident.hash());
-            }
-            is_evicted || !drives[drive].up
-        };
-        self.sweep.next = self.index.sweep(from, SWEEP_BUCKETS, is_gone);
-        if self.sweep.next.is_none() {
-            for (drive, zone) in std::mem::take(&mut self.sweep.zones) {
-                self.drives[drive].zones.free(zone);
-            }
-        }
     }
 }

@@ -11,6 +11,7 @@
 //! Before it may join, the loss of the one before it is recorded, so that no mount believes that one again, and no slot of the
 //! index leads to it any more, for pages are named by their place.
 
+use super::core::Core;
 use super::{Drive, Shard};
 use crate::config::{ACTIVE_ZONES_MIN, MemoryShort, ZONES_MIN, active_zones, check_drive};
 use crate::format::MEMBERS_MAX;
@@ -139,20 +140,40 @@ impl fmt::Display for BayRefusal {
 
 impl std::error::Error for BayRefusal {}
 
+impl Core {
+    /// Pages of all places.
+    pub(super) fn pages(&self) -> u64 {
+        self.drives.iter().map(|drive| u64::from(drive.span)).sum()
+    }
+
+    /// Bytes of all places, for which the next mount makes the index.
+    pub(super) fn flash_bytes(&self) -> u64 {
+        self.pages() * BLOCK_BYTES_U64
+    }
+
+    /// True when the index has fewer slots than drives of this size ask for, since one was added, and is nearly full: what is new would
+    /// find no slot, and room is made for it as if the drives were full.
+    pub(super) fn is_crowded(&self) -> bool {
+        let (used, slots) = (self.index.used(), self.index.shape().buckets() * SLOTS as u64);
+        let is_outgrown = || self.options.shape(self.flash_bytes()) != self.index.shape();
+        used * 100 >= slots * CROWDED_PERCENT && is_outgrown()
+    }
+}
+
 impl Shard {
     /// Judges whether a new drive may take a place now.
     ///
     /// # Errors
     /// When it may not.
     pub fn may_join(&self, place: usize, geometry: &Geometry) -> Result<(), BayRefusal> {
-        let drives = self.drives.len();
-        let drive = self.drives.get(place).ok_or(BayRefusal::NoPlace { drives })?;
+        let drives = self.core.drives.len();
+        let drive = self.core.drives.get(place).ok_or(BayRefusal::NoPlace { drives })?;
         let is_read = drive.zones.iter().any(|zone| zone.readers > 0);
         let (blocks, own) = (drive.span, geometry.capacity_blocks());
         match () {
             () if drive.up => Err(BayRefusal::Works),
-            () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
-            () if !self.membership.is_settled() || self.sweep.is_under_way() || is_read => {
+            () if self.core.membership.is_frozen() => Err(BayRefusal::Frozen),
+            () if !self.core.membership.is_settled() || self.sweep.is_under_way() || is_read => {
                 Err(BayRefusal::Busy)
             }
             () if check_drive(place, geometry).is_err() => Err(BayRefusal::of_zones(geometry)),
@@ -168,23 +189,12 @@ impl Shard {
     pub fn join(&mut self, place: usize, geometry: &Geometry, uuid: [u8; 16]) {
         let judged = self.may_join(place, geometry);
         assert!(judged.is_ok(), "drive {place} joins: {judged:?}");
-        assert!(!self.membership.has_member(place), "the loss of the one before it is recorded");
-        assert!(self.identity.drives.iter().all(|known| *known != uuid), "a drive that joins is new");
-        let Drive { base, span, .. } = self.drives[place];
-        self.drives[place] = Drive::empty(base, span, geometry, &self.options);
-        self.identity.drives[place] = uuid;
-        self.membership.change();
-    }
-
-    /// Pages of all places.
-    fn pages(&self) -> u64 {
-        self.drives.iter().map(|drive| u64::from(drive.span)).sum()
-    }
-
-    /// Bytes of all places, for which the next mount makes the index.
-    #[must_use]
-    pub fn flash_bytes(&self) -> u64 {
-        self.pages() * BLOCK_BYTES_U64
+        assert!(!self.core.membership.has_member(place), "the loss of the one before it is recorded");
+        assert!(self.core.identity.drives.iter().all(|known| *known != uuid), "a drive that joins is new");
+        let Drive { base, span, .. } = self.core.drives[place];
+        self.core.drives[place] = Drive::empty(base, span, geometry, &self.core.options);
+        self.core.identity.drives[place] = uuid;
+        self.core.membership.change();
     }
 
     /// Judges whether a place may be made for a new drive.
@@ -192,15 +202,15 @@ impl Shard {
     /// # Errors
     /// When it may not.
     pub fn may_grow(&self, geometry: &Geometry) -> Result<(), BayRefusal> {
-        let places = self.drives.len();
-        let pages = self.pages() + geometry.capacity_blocks();
+        let places = self.core.drives.len();
+        let pages = self.core.pages() + geometry.capacity_blocks();
         match () {
-            () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
-            () if !self.membership.is_settled() => Err(BayRefusal::Busy),
+            () if self.core.membership.is_frozen() => Err(BayRefusal::Frozen),
+            () if !self.core.membership.is_settled() => Err(BayRefusal::Busy),
             () if places == MEMBERS_MAX => Err(BayRefusal::NoPlaceLeft { places }),
             () if check_drive(places, geometry).is_err() => Err(BayRefusal::of_zones(geometry)),
             () if pages >= PAGES_MAX => Err(BayRefusal::TooManyPages { pages }),
-            () => self.options.check_memory(pages * BLOCK_BYTES_U64).map_err(BayRefusal::Memory),
+            () => self.core.options.check_memory(pages * BLOCK_BYTES_U64).map_err(BayRefusal::Memory),
         }
     }
 
@@ -211,26 +221,18 @@ impl Shard {
     pub fn grow(&mut self, geometry: &Geometry) {
         let judged = self.may_grow(geometry);
         assert!(judged.is_ok(), "a place is made: {judged:?}");
-        let base = u32::try_from(self.pages()).expect("pages were judged");
+        let base = u32::try_from(self.core.pages()).expect("pages were judged");
         let span = u32::try_from(geometry.capacity_blocks()).expect("pages were judged");
-        self.drives.push(Drive::absent(base, span));
-        self.identity.drives.push(Member::nobody().uuid);
-        self.membership.grow();
+        self.core.drives.push(Drive::absent(base, span));
+        self.core.identity.drives.push(Member::nobody().uuid);
+        self.core.membership.grow();
     }
 
     /// Slots of the index, of those that it would have if it were made for the drives that are there now.
     #[must_use]
     pub fn index_share(&self) -> f64 {
-        let wanted = self.options.shape(self.flash_bytes()).buckets();
-        self.index.shape().buckets() as f64 / wanted as f64
-    }
-
-    /// True when the index has fewer slots than drives of this size ask for, since one was added, and is nearly full: what is new would
-    /// find no slot, and room is made for it as if the drives were full.
-    pub(super) fn is_crowded(&self) -> bool {
-        let (used, slots) = (self.index.used(), self.index.shape().buckets() * SLOTS as u64);
-        let is_outgrown = || self.options.shape(self.flash_bytes()) != self.index.shape();
-        used * 100 >= slots * CROWDED_PERCENT && is_outgrown()
+        let wanted = self.core.options.shape(self.core.flash_bytes()).buckets();
+        self.core.index.shape().buckets() as f64 / wanted as f64
     }
 
     /// Judges whether a drive may be taken out of service.
@@ -238,13 +240,13 @@ impl Shard {
     /// # Errors
     /// When it may not.
     pub fn may_take_out(&self, place: usize) -> Result<(), BayRefusal> {
-        let drives = self.drives.len();
-        let drive = self.drives.get(place).ok_or(BayRefusal::NoPlace { drives })?;
+        let drives = self.core.drives.len();
+        let drive = self.core.drives.get(place).ok_or(BayRefusal::NoPlace { drives })?;
         match () {
             () if !drive.up => Err(BayRefusal::Failed),
-            () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
-            () if !self.membership.is_settled() => Err(BayRefusal::Busy),
-            () if !self.can_record_without(place) => Err(BayRefusal::Needed),
+            () if self.core.membership.is_frozen() => Err(BayRefusal::Frozen),
+            () if !self.core.membership.is_settled() => Err(BayRefusal::Busy),
+            () if !self.core.can_record_without(place) => Err(BayRefusal::Needed),
             () => Ok(()),
         }
     }
@@ -257,5 +259,11 @@ impl Shard {
         let judged = self.may_take_out(place);
         assert!(judged.is_ok(), "drive {place} is taken out: {judged:?}");
         self.fail_drive(place);
+    }
+
+    /// Bytes of all places, for which the next mount makes the index.
+    #[must_use]
+    pub fn flash_bytes(&self) -> u64 {
+        self.core.flash_bytes()
     }
 }

@@ -4,45 +4,60 @@
 //! whoever writes what it matches waits for it.
 
 use super::carrying::Carry;
+use super::core::Core;
 use super::drive::{JournalEntries, JournalZone, PendingEntry, ToldTime};
 use super::needed::Needed;
+use super::sharing::Sharing;
 use super::zones::ZoneUse;
-use super::{Effects, Purpose, Shard, command};
+use super::{Effects, Purpose, command};
 use crate::format::header::{Role, ZoneHeader};
 use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use crate::format::stamp::{Kind, Stamp};
-use crate::hash::KeyHash;
+use crate::hash::{Ident, KeyHash};
 use base::frame::Frame;
 use base::units::ZoneIndex;
+use std::collections::BTreeMap;
 use zone::device::Op as DeviceOp;
 
-impl Shard {
-    /// Sends an entry to the journal of a drive; an operation may wait for it.
-    pub(super) fn issue_entry(&mut self, drive: usize, hash: KeyHash, sequence: u64, waiter: Option<u32>) {
-        assert!(self.drives[drive].up, "entries go to drives that are there");
-        let ident = self.index.shape().ident(hash);
-        self.clocks.entry += 1;
-        let number = self.clocks.entry;
+/// Entries on their way to journals, or in memory that outlives the process.
+pub(super) struct Entries {
+    /// By ident and number, the operations that wait for each.
+    pub(super) on_their_way: BTreeMap<(Ident, u64), Vec<u32>>,
+    pub(super) sharing: Sharing,
+}
+
+impl Entries {
+    /// Sends an entry to the journal of a drive. True when an operation that wants to wait for it has to.
+    pub(super) fn issue(
+        &mut self,
+        core: &mut Core,
+        drive: usize,
+        hash: KeyHash,
+        sequence: u64,
+        waiter: Option<u32>,
+    ) -> bool {
+        assert!(core.drives[drive].up, "entries go to drives that are there");
+        let ident = core.index.shape().ident(hash);
+        core.clocks.entry += 1;
+        let number = core.clocks.entry;
         let entry = Entry { hash, sequence };
-        let shared = self.share_entry(drive, entry);
+        let shared = self.share(core, drive, entry);
         if shared.is_none() {
-            self.entries.insert((ident, number), waiter.into_iter().collect());
-            if let Some(waiter) = waiter {
-                self.desk.operations.get_mut(waiter).pending += 1;
-            }
-            self.drives[drive].journal.urgent += 1;
+            self.on_their_way.insert((ident, number), waiter.into_iter().collect());
+            core.drives[drive].journal.urgent += 1;
         }
-        self.drives[drive].journal.pending.push_back(PendingEntry { entry, ident, number, shared });
-        self.counters.entries += 1;
+        core.drives[drive].journal.pending.push_back(PendingEntry { entry, ident, number, shared });
+        core.counters.entries += 1;
+        waiter.is_some() && shared.is_none()
     }
 
     /// Writes what has gathered, if the block before is on the media.
-    pub(super) fn write_journal(&mut self, drive: usize, effects: &mut Effects) {
-        if !self.drives[drive].up || !self.membership.has_recorded() {
+    pub(super) fn write_journal(&mut self, core: &mut Core, drive: usize, effects: &mut Effects) {
+        if !core.drives[drive].up || !core.membership.has_recorded() {
             return;
         }
-        self.reset_journal_zones(drive, effects);
-        let (room, journal) = (self.drives[drive].journal_room(), &self.drives[drive].journal);
+        core.reset_journal_zones(drive, effects);
+        let (room, journal) = (core.drives[drive].journal_room(), &core.drives[drive].journal);
         let carries = journal.carry.as_ref().is_some_and(Carry::wants_block);
         let has_many = || journal.pending.len() >= ENTRIES_MAX || self.wants_entries_on_drives();
         let is_urgent = journal.urgent > 0 || !journal.pending.is_empty() && has_many();
@@ -51,18 +66,18 @@ impl Shard {
         if journal.is_busy() || !carries && (!is_wanted || is_tight()) {
             return;
         }
-        if !journal.is_open && !self.open_journal_zone(drive) {
+        if !journal.is_open && !core.open_journal_zone(drive) {
             return;
         }
-        let zone = self.drives[drive].journal.zones.back().expect("one is open").zone;
-        let offset = self.drives[drive].zones[zone.index()].end;
+        let zone = core.drives[drive].journal.zones.back().expect("one is open").zone;
+        let offset = core.drives[drive].zones[zone.index()].end;
         // No block is on the media without its header: a zone that begins with nothing never held an entry.
         let (purpose, frame) = match offset {
-            0 => (Purpose::JournalHeader, self.zone_header(drive, zone, Role::Journal)),
-            _ => (Purpose::Journal, self.journal_block(drive, zone, offset)),
+            0 => (Purpose::JournalHeader, core.zone_header(drive, zone, Role::Journal)),
+            _ => (Purpose::Journal, core.journal_block(drive, zone, offset)),
         };
-        self.counters.blocks_journal += 1;
-        let own = &mut self.drives[drive];
+        core.counters.blocks_journal += 1;
+        let own = &mut core.drives[drive];
         own.zones[zone.index()].end = offset + 1;
         own.journal.is_heading = offset == 0;
         own.journal.is_open = offset + 1 < own.capacity;
@@ -70,6 +85,37 @@ impl Shard {
         effects.commands.push(command(drive, zone, purpose.token(0), op));
     }
 
+    /// A journal block was written; the operations that waited for its entries, if it is durable.
+    pub(super) fn on_journal(&mut self, core: &mut Core, drive: usize, effects: &mut Effects) -> Vec<u32> {
+        if !core.drives[drive].volatile {
+            return self.on_journal_durable(core, drive);
+        }
+        let token = Purpose::JournalFlush.token(0);
+        effects.commands.push(command(drive, ZoneIndex(0), token, DeviceOp::Flush));
+        Vec::new()
+    }
+
+    /// A journal block is durable; the operations that waited for its entries.
+    pub(super) fn on_journal_durable(&mut self, core: &mut Core, drive: usize) -> Vec<u32> {
+        let journal = &mut core.drives[drive].journal;
+        journal.told = journal.telling.take().expect("a block is in flight");
+        if let Some(carry) = &mut journal.carry {
+            carry.written();
+        }
+        let flight = std::mem::take(&mut journal.flight);
+        let mut waiting = Vec::new();
+        for pending in flight {
+            let waiters = self.on_their_way.remove(&(pending.ident, pending.number));
+            waiting.extend(waiters.into_iter().flatten());
+            if let (Some(number), Some(log)) = (pending.shared, &mut self.sharing.log) {
+                log.release(number);
+            }
+        }
+        waiting
+    }
+}
+
+impl Core {
     /// The header of a journal zone was written.
     pub(super) fn on_journal_header(&mut self, drive: usize) {
         let journal = &mut self.drives[drive].journal;
@@ -144,35 +190,6 @@ impl Shard {
             own.journal.zones.pop_front();
             own.zones.drop_journal(zone);
             effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
-        }
-    }
-
-    /// A journal block was written.
-    pub(super) fn on_journal(&mut self, drive: usize, effects: &mut Effects) {
-        if self.drives[drive].volatile {
-            let token = Purpose::JournalFlush.token(0);
-            effects.commands.push(command(drive, ZoneIndex(0), token, DeviceOp::Flush));
-        } else {
-            self.on_journal_durable(drive, effects);
-        }
-    }
-
-    /// A journal block is durable: whoever waited for its entries goes on.
-    pub(super) fn on_journal_durable(&mut self, drive: usize, effects: &mut Effects) {
-        let journal = &mut self.drives[drive].journal;
-        journal.told = journal.telling.take().expect("a block is in flight");
-        if let Some(carry) = &mut journal.carry {
-            carry.written();
-        }
-        let flight = std::mem::take(&mut journal.flight);
-        for pending in flight {
-            let waiters = self.entries.remove(&(pending.ident, pending.number));
-            for waiter in waiters.into_iter().flatten() {
-                self.advance(waiter, effects);
-            }
-            if let (Some(number), Some(log)) = (pending.shared, &mut self.sharing.log) {
-                log.release(number);
-            }
         }
     }
 }

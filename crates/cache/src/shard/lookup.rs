@@ -10,7 +10,7 @@
 //! ```
 
 use super::memory::Copied;
-use super::operation::{Operation, Stage};
+use super::operation::{Operation, Stage, Task};
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::{PageView, ROOM_BYTES};
 use crate::format::record::RecordHead;
@@ -107,32 +107,27 @@ impl Shard {
     /// Looks in buffers, copies and pages; `certain` unless a slot could not be judged before.
     fn look_in(&mut self, number: u32, certain: bool, effects: &mut Effects) {
         let operation = self.desk.operations.get_mut(number);
-        if let Some(object) = self.buffer.get(operation.ident, &operation.key) {
+        if let Some(object) = self.objects.buffer.get(operation.ident, &operation.key) {
             let found = Some(operation.task.wants(object.clone()));
             operation.stage = Stage::Looked { found, certain: true };
-            self.note_buffer_hit(number);
+            let Operation { ident, key, task, .. } = self.desk.operations.get(number);
+            self.objects.note_buffer_hit(&mut self.core, (*ident, key), matches!(task, Task::Get(_)));
             return self.desk.ready.push_back(number);
         }
         let (ident, namespace) = (operation.ident, operation.key.namespace());
-        if let Some(object) = self.remember(number) {
+        if let Some(object) = self.objects.remember(&mut self.core, (ident, &operation.key)) {
             let operation = self.desk.operations.get_mut(number);
             operation.stage = Stage::Looked { found: Some(operation.task.wants(object)), certain: true };
-            self.counters.hits_memory += 1;
-            self.counters.of_mut(namespace).hits += 1;
+            self.core.counters.hits_memory += 1;
+            self.core.counters.of_mut(namespace).hits += 1;
             return self.desk.ready.push_back(number);
         }
-        let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
+        let mut rest: Vec<PageNumber> = self.core.index.find(ident).collect();
         let all = rest.len();
-        rest.retain(|page| self.is_readable(*page));
+        rest.retain(|page| self.core.is_readable(*page));
         let certain = certain && rest.len() == all;
         let reading = Reading { rest, page: PageNumber(0), certain, partial: None };
         self.read_next(number, reading, effects);
-    }
-
-    /// True when the drive of a page is there, and its zone no victim.
-    pub(super) fn is_readable(&self, page: PageNumber) -> bool {
-        let (drive, zone, _) = self.locate(page);
-        self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable()
     }
 
     fn read_next(&mut self, number: u32, mut reading: Reading, effects: &mut Effects) {
@@ -142,7 +137,7 @@ impl Shard {
             return self.desk.ready.push_back(number);
         };
         let ident = self.desk.operations.get(number).ident;
-        if !self.is_readable(page) || !self.index.find(ident).any(|found| found == page) {
+        if !self.core.is_readable(page) || !self.core.index.find(ident).any(|found| found == page) {
             // Its zone has become a victim since; what was written anew of it is elsewhere.
             return self.look_in(number, reading.certain, effects);
         }
@@ -153,11 +148,11 @@ impl Shard {
 
     /// Reads pages: the first one, or those that follow.
     fn read(&mut self, number: u32, reading: Reading, pages: u32, effects: &mut Effects) {
-        let (drive, zone, page) = self.locate(reading.page);
+        let (drive, zone, page) = self.core.locate(reading.page);
         let offset = page + reading.partial.as_ref().map_or(0, |partial| partial.pages);
-        let frames: Vec<Frame> = (0..pages).map(|_| self.take_frame()).collect();
-        self.drives[drive].zones[zone.index()].readers += 1;
-        self.counters.pages_read += u64::from(pages);
+        let frames: Vec<Frame> = (0..pages).map(|_| self.core.take_frame()).collect();
+        self.core.drives[drive].zones[zone.index()].readers += 1;
+        self.core.counters.pages_read += u64::from(pages);
         let token = Purpose::Lookup.token(number);
         effects.commands.push(command(drive, zone, token, DeviceOp::Read { offset, frames }));
         self.desk.operations.get_mut(number).stage = Stage::Reading(reading);
@@ -172,7 +167,7 @@ impl Shard {
         effects: &mut Effects,
     ) {
         let Completion { status, zone, frames, .. } = completion;
-        self.drives[drive].zones[zone.index()].readers -= 1;
+        self.core.drives[drive].zones[zone.index()].readers -= 1;
         let operation = self.desk.operations.get_mut(number);
         let Stage::Reading(mut reading) = std::mem::replace(&mut operation.stage, Stage::Queued) else {
             unreachable!("a page comes to who reads")
@@ -181,7 +176,7 @@ impl Shard {
             Status::Success => self.judge(number, &mut reading, &frames),
             _ => Verdict::Damaged,
         };
-        self.frames.extend(frames);
+        self.core.frames.extend(frames);
         match verdict {
             Verdict::Found(object) => {
                 self.keep_if_warm(number, reading.page, Some(&object));
@@ -201,15 +196,15 @@ impl Shard {
             Verdict::GoesOn(mut partial) => {
                 let missing = partial.wanted.end - partial.end();
                 let pages = u32::try_from(missing.div_ceil(ROOM_BYTES)).expect("objects are small");
-                let (drive, _, page) = self.locate(reading.page);
-                let room = self.drives[drive].capacity - page - partial.pages;
+                let (drive, _, page) = self.core.locate(reading.page);
+                let room = self.core.drives[drive].capacity - page - partial.pages;
                 if pages > room {
                     reading.certain = false;
                     self.hide_damaged(number, reading.page);
                     return self.read_next(number, reading, effects);
                 }
                 partial.value.reserve_exact(missing);
-                let pages = pages.min(self.drives[drive].transfer_max);
+                let pages = pages.min(self.core.drives[drive].transfer_max);
                 reading.partial = Some(partial);
                 self.read(number, reading, pages, effects);
             }
@@ -221,22 +216,22 @@ impl Shard {
         let operation = self.desk.operations.get_mut(number);
         let namespace = operation.key.namespace();
         operation.stage = Stage::Looked { found: Some(object), certain: true };
-        self.counters.hits_flash += 1;
-        self.counters.of_mut(namespace).hits += 1;
+        self.core.counters.hits_flash += 1;
+        self.core.counters.of_mut(namespace).hits += 1;
         self.desk.ready.push_back(number);
     }
 
     /// What was hit on flash before is worth memory, if its slot is still there, and all of it was read.
     fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: Option<&Object>) {
         let ident = self.desk.operations.get(number).ident;
-        let was_hit = self.index.heat(ident, page) > 0;
-        self.index.warm(ident, page);
-        self.note_hit(page);
+        let was_hit = self.core.index.heat(ident, page) > 0;
+        self.core.index.warm(ident, page);
+        self.core.note_hit(page);
         if let Some(object) = object.filter(|_| was_hit) {
-            let (drive, zone, _) = self.locate(page);
-            let birth = self.drives[drive].zones[zone.index()].birth;
+            let (drive, zone, _) = self.core.locate(page);
+            let birth = self.core.drives[drive].zones[zone.index()].birth;
             let key = self.desk.operations.get(number).key.clone();
-            self.keep(Copied { key, ident, object: object.clone(), page, birth });
+            self.objects.keep(&mut self.core, Copied { key, ident, object: object.clone(), page, birth });
         }
     }
 
@@ -244,19 +239,19 @@ impl Shard {
     fn hide_damaged(&mut self, number: u32, page: PageNumber) {
         let operation = self.desk.operations.get(number);
         let (ident, hash) = (operation.ident, operation.hash);
-        let (drive, _, _) = self.locate(page);
-        self.counters.damaged += 1;
-        if self.drives[drive].up {
-            let sequence = self.next_sequence();
-            self.issue_entry(drive, hash, sequence, None);
-            self.index.remove(ident, |found| found == page);
-            self.memory.drop_ident(ident);
+        let (drive, _, _) = self.core.locate(page);
+        self.core.counters.damaged += 1;
+        if self.core.drives[drive].up {
+            let sequence = self.core.next_sequence();
+            self.entries.issue(&mut self.core, drive, hash, sequence, None);
+            self.core.index.remove(ident, |found| found == page);
+            self.objects.memory.drop_ident(ident);
         }
     }
 
     fn judge(&self, number: u32, reading: &mut Reading, frames: &[Frame]) -> Verdict {
-        let (drive, zone, page) = self.locate(reading.page);
-        let life = self.life(drive, zone);
+        let (drive, zone, page) = self.core.locate(reading.page);
+        let life = self.core.life(drive, zone);
         let stamp_of = |frame: &Frame, page: u32| {
             Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records)
         };
@@ -285,7 +280,7 @@ impl Shard {
         let Some((head, bytes)) = heads.into_iter().find(|(head, bytes)| head.is_of(bytes, key)) else {
             return Verdict::NotHere;
         };
-        if sequence < self.cleared_below(key.namespace()) {
+        if sequence < self.core.cleared_below(key.namespace()) {
             return Verdict::NotHere;
         }
         let (front, value) = head.split(bytes);

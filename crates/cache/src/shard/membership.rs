@@ -3,9 +3,11 @@
 //! A change gets a version; it is settled when every member in use has recorded it. A lost drive may be left out only by
 //! at least half of the members of the last settled record: then the others are no majority when they come back alone.
 
+use super::core::Core;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::format::superblock::{Member, Standing, Superblock};
+use crate::shared::Mark;
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
 use zone::device::Op as DeviceOp;
@@ -117,28 +119,7 @@ impl Membership {
     }
 }
 
-impl Shard {
-    /// Ends a record that all have written, and begins the next.
-    pub(super) fn settle(&mut self, effects: &mut Effects) {
-        if self.membership.frozen {
-            return;
-        }
-        // A record that others have written settles who has a say in the next one.
-        let can_go_on = self.can_record_without(usize::MAX) && {
-            self.go_on_recording(effects);
-            self.can_record_without(usize::MAX)
-        };
-        if !can_go_on {
-            self.membership.frozen = true;
-            return self.refuse_all(effects);
-        }
-        // A drive that begins empty is empty before a record calls it a member.
-        let may_record = self.membership.has_recorded() || !self.waits_for_resets();
-        if self.membership.job.is_none() && !self.membership.is_settled() && may_record {
-            self.record(effects);
-        }
-    }
-
+impl Core {
     /// True when enough members are up for the next record to count, without one of them.
     pub(super) fn can_record_without(&self, without: usize) -> bool {
         let voters = (0..).zip(self.drives.iter().zip(&self.membership.voters));
@@ -146,35 +127,7 @@ impl Shard {
         up.count() >= self.membership.quorum
     }
 
-    /// Goes on with the record that is being made, when those have written it that are waited for.
-    fn go_on_recording(&mut self, effects: &mut Effects) {
-        let Some(mut job) = self.membership.job.take_if(|job| job.waiting.is_empty()) else { return };
-        let joins =
-            |(member, drive): (&Member, &super::Drive)| member.standing == Standing::Joined && !drive.up;
-        if !job.others.is_empty() {
-            // One that joins and has failed does not know itself to be a member: the others hear nothing of it.
-            if !job.superblock.members.iter().zip(&self.drives).any(joins) {
-                job.waiting = std::mem::take(&mut job.others);
-                self.membership.job = Some(job);
-                self.write_record(effects);
-            }
-            return;
-        }
-        self.membership.settled = job.version;
-        self.membership.voters = job.superblock.members.iter().map(Member::is_in_use).collect();
-        self.membership.quorum = job.superblock.in_use().div_ceil(2);
-        let settled = self.membership.settled;
-        let waiters = std::mem::take(&mut self.membership.waiters);
-        for (version, operation) in waiters {
-            if version <= settled {
-                self.advance(operation, effects);
-            } else {
-                self.membership.waiters.push((version, operation));
-            }
-        }
-    }
-
-    fn record(&mut self, effects: &mut Effects) {
+    fn record(&mut self, mark: Option<Mark>, effects: &mut Effects) {
         self.membership.generation += 1;
         let standing = |drive: usize| match (self.drives[drive].up, self.membership.voters[drive]) {
             (false, _) => Standing::LeftOut,
@@ -201,7 +154,7 @@ impl Shard {
             quorum: u8::try_from(self.membership.quorum).expect("at most 32 members"),
             members,
             clears: self.clears,
-            mark: self.sharing.mark,
+            mark,
         };
         let (waiting, others) = if joining.is_empty() { (others, joining) } else { (joining, others) };
         self.membership.job = Some(Job { version: self.membership.version, superblock, waiting, others });
@@ -247,40 +200,97 @@ impl Shard {
         }
     }
 
-    /// A drive failed: it is left out, and what was on its way to it waits until that is recorded.
-    pub(super) fn fail_drive(&mut self, drive: usize) {
-        if !self.drives[drive].up {
+    /// Goes on with the record that is being made, when those have written it that are waited for; the operations that waited for it.
+    fn go_on_recording(&mut self, effects: &mut Effects) -> Vec<u32> {
+        let Some(mut job) = self.membership.job.take_if(|job| job.waiting.is_empty()) else {
+            return Vec::new();
+        };
+        let joins =
+            |(member, drive): (&Member, &super::Drive)| member.standing == Standing::Joined && !drive.up;
+        if !job.others.is_empty() {
+            // One that joins and has failed does not know itself to be a member: the others hear nothing of it.
+            if !job.superblock.members.iter().zip(&self.drives).any(joins) {
+                job.waiting = std::mem::take(&mut job.others);
+                self.membership.job = Some(job);
+                self.write_record(effects);
+            }
+            return Vec::new();
+        }
+        self.membership.settled = job.version;
+        self.membership.voters = job.superblock.members.iter().map(Member::is_in_use).collect();
+        self.membership.quorum = job.superblock.in_use().div_ceil(2);
+        let settled = self.membership.settled;
+        let waiters = std::mem::take(&mut self.membership.waiters);
+        let mut ready = Vec::new();
+        for (version, operation) in waiters {
+            if version <= settled {
+                ready.push(operation);
+            } else {
+                self.membership.waiters.push((version, operation));
+            }
+        }
+        ready
+    }
+}
+
+impl Shard {
+    /// Ends a record that all have written, and begins the next.
+    pub(super) fn settle(&mut self, effects: &mut Effects) {
+        if self.core.membership.frozen {
             return;
         }
-        self.drives[drive].up = false;
-        self.drives[drive].open = super::OpenZones::default();
-        self.drives[drive].collection = None;
-        self.counters.drives_failed += 1;
-        let version = self.membership.change();
-        self.membership.recorded_by(drive);
-        let journal = std::mem::take(&mut self.drives[drive].journal);
-        if let Some(log) = &mut self.sharing.log {
+        // A record that others have written settles who has a say in the next one.
+        let can_go_on = self.core.can_record_without(usize::MAX) && {
+            for operation in self.core.go_on_recording(effects) {
+                self.desk.advance(&self.core, operation, effects);
+            }
+            self.core.can_record_without(usize::MAX)
+        };
+        if !can_go_on {
+            self.core.membership.frozen = true;
+            return self.refuse_all(effects);
+        }
+        // A drive that begins empty is empty before a record calls it a member.
+        let may_record = self.core.membership.has_recorded() || !self.core.waits_for_resets();
+        if self.core.membership.job.is_none() && !self.core.membership.is_settled() && may_record {
+            self.core.record(self.entries.sharing.mark, effects);
+        }
+    }
+
+    /// A drive failed: it is left out, and what was on its way to it waits until that is recorded.
+    pub(super) fn fail_drive(&mut self, drive: usize) {
+        if !self.core.drives[drive].up {
+            return;
+        }
+        self.core.drives[drive].up = false;
+        self.core.drives[drive].open = super::OpenZones::default();
+        self.core.drives[drive].collection = None;
+        self.core.counters.drives_failed += 1;
+        let version = self.core.membership.change();
+        self.core.membership.recorded_by(drive);
+        let journal = std::mem::take(&mut self.core.drives[drive].journal);
+        if let Some(log) = &mut self.entries.sharing.log {
             let all = journal.flight.iter().chain(&journal.pending);
             log.lose(version, all.filter_map(|pending| pending.shared).collect());
         }
         for pending in journal.flight.into_iter().chain(journal.pending) {
-            let waiters = self.entries.remove(&(pending.ident, pending.number));
+            let waiters = self.entries.on_their_way.remove(&(pending.ident, pending.number));
             for waiter in waiters.into_iter().flatten() {
-                self.membership.waiters.push((version, waiter));
+                self.core.membership.waiters.push((version, waiter));
             }
         }
-        let mut losers = self.give_up_unflushed(drive);
-        for batch in std::mem::take(&mut self.drives[drive].batches) {
+        let mut losers = self.desk.give_up_unflushed(drive);
+        for batch in std::mem::take(&mut self.core.drives[drive].batches) {
             for number in batch.records {
-                let lost = self.buffer.land(number);
+                let lost = self.objects.buffer.land(number);
                 if lost.alive {
-                    losers.extend(self.waiter_of(lost.hash, &lost.key));
+                    losers.extend(self.desk.waiter_of(&self.core, lost.hash, &lost.key));
                 }
             }
-            self.frames.extend(batch.frames);
+            self.core.frames.extend(batch.frames);
         }
         // What they stored is lost with the drive, like all that it held.
-        self.membership.waiters.extend(losers.into_iter().map(|waiter| (version, waiter)));
+        self.core.membership.waiters.extend(losers.into_iter().map(|waiter| (version, waiter)));
         self.sweep.drive_failed();
     }
 }

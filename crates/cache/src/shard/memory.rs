@@ -9,8 +9,8 @@
 //! here: an entry names the life of its zone, and is nothing when that is over. So an object is in memory only if it is
 //! in the index too, and whatever counts or walks over objects need not know of this.
 
-use super::Shard;
-use super::operation::Operation;
+use super::core::Core;
+use super::objects::Objects;
 use crate::hash::{FullKey, Ident};
 use crate::index::PageNumber;
 use crate::request::{Namespace, Object};
@@ -285,14 +285,13 @@ fn part(bytes: u64, percent: u32) -> u64 {
     bytes / 100 * u64::from(percent)
 }
 
-impl Shard {
-    /// The object of an operation's key, when a copy of it is in memory that counts.
-    pub(super) fn remember(&mut self, operation: u32) -> Option<Object> {
-        let Operation { key, ident, .. } = self.desk.operations.get(operation);
-        let (ident, namespace) = (*ident, key.namespace());
+impl Objects {
+    /// The object of a key, when a copy of it is in memory that counts.
+    pub(super) fn remember(&mut self, core: &mut Core, (ident, key): (Ident, &FullKey)) -> Option<Object> {
+        let namespace = key.namespace();
         let memory = self.memory.of(namespace);
         let number = memory.find(ident, key)?;
-        let counts = self.counts(&memory.entries.get(number).copied);
+        let counts = core.counts(&memory.entries.get(number).copied);
         let memory = self.memory.of_mut(namespace);
         if !counts {
             memory.remove(number);
@@ -302,23 +301,15 @@ impl Shard {
         let (page, object) = (entry.copied.page, entry.copied.object.clone());
         // What is hit in memory is worth its flash.
         if !std::mem::replace(&mut entry.was_hit, true) {
-            self.index.warm(ident, page);
+            core.index.warm(ident, page);
         }
-        self.note_hit(page);
+        core.note_hit(page);
         Some(object)
     }
 
-    /// True while a copy is of what a slot leads to.
-    pub(super) fn counts(&self, copied: &Copied) -> bool {
-        let (drive, zone, _) = self.locate(copied.page);
-        let own = &self.drives[drive];
-        let found = &own.zones[zone.index()];
-        own.up && found.is_readable() && found.birth == copied.birth
-    }
-
     /// Keeps a copy in memory, if it is not too large. One of the same object, which was written anew, makes place for it.
-    pub(super) fn keep(&mut self, copied: Copied) {
-        let (limit, namespace) = (self.memory_limit(), copied.key.namespace());
+    pub(super) fn keep(&mut self, core: &mut Core, copied: Copied) {
+        let (limit, namespace) = (self.memory_limit(core), copied.key.namespace());
         let memory = self.memory.of_mut(namespace);
         if let Some(number) = memory.find(copied.ident, &copied.key) {
             memory.remove(number);
@@ -330,17 +321,26 @@ impl Shard {
     }
 
     /// Bytes that copies may take: what index, ghosts, listings and buffers leave of the memory.
-    pub(super) fn memory_limit(&self) -> u64 {
-        let tables = self.index.bytes() + self.ghost_bytes() + self.options.listing_bytes();
+    pub(super) fn memory_limit(&self, core: &Core) -> u64 {
+        let tables = core.index.bytes() + self.ghost_bytes() + core.options.listing_bytes();
         let taken = tables + self.buffer.bytes();
-        self.options.memory_bytes.saturating_sub(taken).min(self.options.copies_bytes_max)
+        core.options.memory_bytes.saturating_sub(taken).min(core.options.copies_bytes_max)
     }
 
     /// Every copy that counts is of an object in the index: for checks.
-    #[must_use]
-    pub fn has_slots_for_copies(&self) -> bool {
-        let mut counting = self.memory.copies().filter(|copied| self.counts(copied));
-        counting.all(|copied| self.index.find(copied.ident).any(|page| page == copied.page))
+    pub(super) fn has_slots_for_copies(&self, core: &Core) -> bool {
+        let mut counting = self.memory.copies().filter(|copied| core.counts(copied));
+        counting.all(|copied| core.index.find(copied.ident).any(|page| page == copied.page))
+    }
+}
+
+impl Core {
+    /// True while a copy is of what a slot leads to.
+    pub(super) fn counts(&self, copied: &Copied) -> bool {
+        let (drive, zone, _) = self.locate(copied.page);
+        let own = &self.drives[drive];
+        let found = &own.zones[zone.index()];
+        own.up && found.is_readable() && found.birth == copied.birth
     }
 }
 

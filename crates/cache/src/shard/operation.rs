@@ -9,7 +9,7 @@ use crate::format::MEMBERS_MAX;
 use crate::format::journal::HIDES_NOTHING;
 use crate::format::record::KEY_BYTES_MAX;
 use crate::hash::{FullKey, Ident, KeyHash};
-use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Part, Refusal, Reply, Request, RequestId};
+use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Part, Refusal, Request, RequestId};
 use crate::value::SHARED_BYTES_MIN;
 use base::pieces::PieceSet;
 use base::time::Instant;
@@ -66,7 +66,8 @@ pub enum Stage {
 
 /// An operation.
 pub struct Operation {
-    id: RequestId,
+    /// Request that it answers.
+    pub id: RequestId,
     /// Its key.
     pub key: FullKey,
     /// Hash of the key.
@@ -82,9 +83,9 @@ pub struct Operation {
     /// One of these is the page of what it has stored.
     pub awaits_page: bool,
     /// The next operation on its key.
-    next: Option<u32>,
+    pub next: Option<u32>,
     /// The last operation on its key, as the first of them knows.
-    last: u32,
+    pub last: u32,
 }
 
 impl Shard {
@@ -97,13 +98,15 @@ impl Shard {
             Op::Set { key, object } => (key, Task::Set(object)),
             Op::Remove { key } => (key, Task::Remove),
             Op::Update { key, decide } => (key, Task::Update(decide)),
-            Op::Walk(walk) => return self.accept_walk(id, namespace, walk),
-            Op::Clear { namespace } => return self.accept_clear(Clear::now(id, namespace)),
-            Op::ClearAt { at } => return self.accept_clear(Clear::at(id, namespace, at, self.clocks.wall)),
+            Op::Walk(walk) => return self.walks.accept(&self.core, id, namespace, walk),
+            Op::Clear { namespace } => return self.desk.accept_clear(Clear::now(id, namespace)),
+            Op::ClearAt { at } => {
+                return self.desk.accept_clear(Clear::at(id, namespace, at, self.core.clocks.wall));
+            }
         };
         let key = FullKey::new(namespace, &key);
-        let (hash, ident) = self.hash_of(&key);
-        let first = self.first_of(hash, &key);
+        let (hash, ident) = self.core.hash_of(&key);
+        let first = self.desk.first_of(hash, &key);
         let stage = Stage::Queued;
         let (pending, awaits_page, next, last) = (0, false, None, 0);
         let operation = Operation { id, key, hash, ident, task, stage, pending, awaits_page, next, last };
@@ -118,15 +121,11 @@ impl Shard {
         desk.operations.get_mut(last).next = Some(number);
     }
 
-    /// The operation on a key that is under way.
-    pub(super) fn first_of(&self, hash: KeyHash, key: &FullKey) -> Option<u32> {
-        let mut of_hash = self.desk.firsts.slots(hash.spread());
-        of_hash.find(|number| self.desk.operations.get(*number).key == *key)
-    }
-
     /// Goes on with all operations that can.
     pub(super) fn run_ready(&mut self, now: Instant, effects: &mut Effects) {
-        if self.buffer.stored_bytes() < self.options.stored_bytes_full() || self.membership.is_frozen() {
+        if self.objects.buffer.stored_bytes() < self.core.options.stored_bytes_full()
+            || self.core.membership.is_frozen()
+        {
             let mut stalled = std::mem::take(&mut self.desk.stalled);
             self.desk.ready.append(&mut stalled);
         }
@@ -147,7 +146,7 @@ impl Shard {
         }
         match &operation.task {
             Task::Set(object) if object.value.len() > self.object_max() => Some(Refusal::ObjectTooLarge),
-            Task::Set(_) | Task::Remove | Task::Update(_) if self.membership.is_frozen() => {
+            Task::Set(_) | Task::Remove | Task::Update(_) if self.core.membership.is_frozen() => {
                 Some(Refusal::NoDrive)
             }
             _ => None,
@@ -157,18 +156,24 @@ impl Shard {
     /// Longest value that is stored.
     pub(super) fn object_max(&self) -> usize {
         // Without any drive a write is refused for that, and not for its size.
-        let capacity =
-            self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(u32::MAX);
+        let capacity = self
+            .core
+            .drives
+            .iter()
+            .filter(|drive| drive.up)
+            .map(|drive| drive.capacity)
+            .min()
+            .unwrap_or(u32::MAX);
         let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
-        let room = usize::try_from(self.options.stored_bytes_full()).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.core.options.stored_bytes_full()).unwrap_or(usize::MAX);
         let beside_value = weight(KEY_BYTES_MAX + 1, SHARED_BYTES_MIN) - SHARED_BYTES_MIN;
         let room = room.saturating_sub(beside_value);
-        self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64)).min(room)
+        self.core.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64)).min(room)
     }
 
     fn begin(&mut self, number: u32, now: Instant, effects: &mut Effects) {
         if let Some(refusal) = self.refusal(number) {
-            return self.answer(number, Outcome::Refused(refusal), effects);
+            return self.desk.answer(&self.core, number, Outcome::Refused(refusal), effects);
         }
         let operation = self.desk.operations.get_mut(number);
         if !matches!(operation.task, Task::Set(_)) {
@@ -187,8 +192,8 @@ impl Shard {
     /// True when an operation may store and the buffers have no room.
     fn lacks_room(&self, number: u32) -> bool {
         let may_store = matches!(self.desk.operations.get(number).task, Task::Set(_) | Task::Update(_));
-        let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
-        may_store && is_full && !self.membership.is_frozen()
+        let is_full = self.objects.buffer.stored_bytes() >= self.core.options.stored_bytes_full();
+        may_store && is_full && !self.core.membership.is_frozen()
     }
 
     /// The key's object is known, or that there is none.
@@ -203,24 +208,24 @@ impl Shard {
             self.desk.operations.get_mut(number).stage = Stage::Looked { found, certain };
             return self.desk.stalled.push_back(number);
         }
-        let wall = self.clocks.wall;
+        let wall = self.core.clocks.wall;
         let is_expired = found.as_ref().is_some_and(|object| object.expires.is_some_and(|at| at <= wall));
         let live = found.filter(|_| !is_expired);
-        self.counters.expired += u64::from(is_expired);
+        self.core.counters.expired += u64::from(is_expired);
         let operation = self.desk.operations.get_mut(number);
         match std::mem::replace(&mut operation.task, Task::Done) {
             Task::Get(_) => {
                 let outcome = Outcome::Found(live);
                 // An answer that says expired must hold when the clock is set back.
-                if is_expired && !self.membership.is_frozen() {
+                if is_expired && !self.core.membership.is_frozen() {
                     return self.write(number, None, outcome, (now, effects));
                 }
                 if outcome != Outcome::Found(None) {
-                    return self.answer(number, outcome, effects);
+                    return self.desk.answer(&self.core, number, outcome, effects);
                 }
                 let namespace = self.desk.operations.get(number).key.namespace();
-                self.counters.misses += 1;
-                self.counters.of_mut(namespace).misses += 1;
+                self.core.counters.misses += 1;
+                self.core.counters.of_mut(namespace).misses += 1;
                 self.miss(number, outcome, effects);
             }
             Task::Remove => {
@@ -244,10 +249,15 @@ impl Shard {
                         if has_missed {
                             return self.miss(number, outcome, effects);
                         }
-                        self.answer(number, outcome, effects);
+                        self.desk.answer(&self.core, number, outcome, effects);
                     }
                     Change::Store(object) if object.value.len() > self.object_max() => {
-                        self.answer(number, Outcome::Refused(Refusal::ObjectTooLarge), effects);
+                        self.desk.answer(
+                            &self.core,
+                            number,
+                            Outcome::Refused(Refusal::ObjectTooLarge),
+                            effects,
+                        );
                     }
                     Change::Store(object) => {
                         let outcome = Outcome::Updated { before: live, change: Kind::Stored };
@@ -271,48 +281,51 @@ impl Shard {
         outcome: Outcome,
         (now, effects): (Instant, &mut Effects),
     ) {
-        if self.membership.is_frozen() {
-            return self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+        if self.core.membership.is_frozen() {
+            return self.desk.answer(&self.core, number, Outcome::Refused(Refusal::NoDrive), effects);
         }
-        let sequence = self.next_sequence();
+        let sequence = self.core.next_sequence();
         let operation = self.desk.operations.get(number);
         let (key, hash, ident) = (operation.key.clone(), operation.hash, operation.ident);
-        self.buffer.drop_newest(ident, &key);
+        self.objects.buffer.drop_newest(ident, &key);
         self.wait_for_entries(number);
-        let mut hidden: PieceSet = self.buffer.flying(ident).map(|page| self.locate(page).0).collect();
+        let mut hidden: PieceSet =
+            self.objects.buffer.flying(ident).map(|page| self.core.locate(page).0).collect();
         // An entry is needed as long as there is a zone that is older: so it says no more than what it hides asks for.
         let mut above = [0; MEMBERS_MAX];
         hidden.iter().for_each(|drive| above[drive] = sequence);
-        self.index.remove(ident, |page| {
-            let (drive, zone, _) = locate(&self.drives, page);
+        self.core.index.remove(ident, |page| {
+            let (drive, zone, _) = locate(&self.core.drives, page);
             hidden.insert(drive);
-            let zone = &mut self.drives[drive].zones[zone.index()];
+            let zone = &mut self.core.drives[drive].zones[zone.index()];
             above[drive] = above[drive].max(zone.last + 1);
             let live = &mut zone.live[usize::from(key.namespace().0)];
             *live = live.saturating_sub(1);
             true
         });
-        self.memory.drop_ident(ident);
+        self.objects.memory.drop_ident(ident);
         for drive in hidden.iter() {
             // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
-            if self.drives[drive].up {
-                self.issue_entry(drive, hash, above[drive], Some(number));
+            if self.core.drives[drive].up {
+                self.issue_entry(drive, hash, above[drive], number);
             }
         }
         match object {
             Some(mut object) => {
-                self.options.shares.limit(key.namespace(), self.clocks.wall, &mut object);
-                self.counters.stores += 1;
-                self.counters.of_mut(key.namespace()).stores += 1;
-                self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
+                self.core.options.shares.limit(key.namespace(), self.core.clocks.wall, &mut object);
+                self.core.counters.stores += 1;
+                self.core.counters.of_mut(key.namespace()).stores += 1;
+                self.core.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 let (alive, page, again, held) = (true, None, None, None);
-                let stream = self.stream_of((&key, ident), &object);
+                let stream = self.objects.stream_of(&mut self.core, (&key, ident), &object);
                 let record = Record { key, hash, ident, object, alive, page, stream, again, held };
-                if self.admit(now, record) && self.options.acknowledge == Acknowledge::Media {
-                    self.await_page(number);
+                if self.objects.admit(&mut self.core, now, record)
+                    && self.core.options.acknowledge == Acknowledge::Media
+                {
+                    self.desk.await_page(number);
                 }
             }
-            None => self.counters.removes += 1,
+            None => self.core.counters.removes += 1,
         }
         self.answer_when_due(number, outcome, effects);
     }
@@ -320,8 +333,8 @@ impl Shard {
     /// Answers that a key is not there. What is hidden from the index only (by an entry on its way, a lost drive or damage) must not be
     /// there again after a crash, for it may have expired meanwhile; nor what lies in a zone that is being reset.
     fn miss(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
-        if self.membership.is_frozen() {
-            return self.answer(number, outcome, effects);
+        if self.core.membership.is_frozen() {
+            return self.desk.answer(&self.core, number, outcome, effects);
         }
         self.tell_time(number);
         self.wait(number, outcome, effects);
@@ -331,10 +344,10 @@ impl Shard {
     /// nothing is waited for. No mount finds it again then, though the clock was set back (ADR 49).
     fn tell_time(&mut self, number: u32) {
         let Operation { ident, hash, .. } = *self.desk.operations.get(number);
-        let (wall, mut drives) = (self.clocks.wall, PieceSet::default());
-        for page in self.index.find(ident) {
-            let (drive, zone, _) = self.locate(page);
-            let own = &self.drives[drive];
+        let (wall, mut drives) = (self.core.clocks.wall, PieceSet::default());
+        for page in self.core.index.find(ident) {
+            let (drive, zone, _) = self.core.locate(page);
+            let own = &self.core.drives[drive];
             let (found, told) = (&own.zones[zone.index()], own.journal.told);
             let is_told =
                 told.sequence > found.birth && (told.wall >= wall || found.expiries.are_over(told.wall));
@@ -342,13 +355,19 @@ impl Shard {
                 drives.insert(drive);
             }
         }
-        drives.iter().for_each(|drive| self.issue_entry(drive, hash, HIDES_NOTHING, Some(number)));
+        drives.iter().for_each(|drive| self.issue_entry(drive, hash, HIDES_NOTHING, number));
+    }
+
+    /// Sends an entry to the journal of a drive, for which an operation waits unless it is as good as there.
+    fn issue_entry(&mut self, drive: usize, hash: KeyHash, sequence: u64, number: u32) {
+        let waits = self.entries.issue(&mut self.core, drive, hash, sequence, Some(number));
+        self.desk.operations.get_mut(number).pending += u32::from(waits);
     }
 
     /// Answers when the entries are on the media that hide versions of what matches the key.
     fn wait(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
-        if self.membership.is_frozen() {
-            return self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+        if self.core.membership.is_frozen() {
+            return self.desk.answer(&self.core, number, Outcome::Refused(Refusal::NoDrive), effects);
         }
         self.wait_for_entries(number);
         self.answer_when_due(number, outcome, effects);
@@ -357,7 +376,7 @@ impl Shard {
     fn answer_when_due(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
         let operation = self.desk.operations.get_mut(number);
         if operation.pending == 0 {
-            return self.answer(number, outcome, effects);
+            return self.desk.answer(&self.core, number, outcome, effects);
         }
         operation.stage = Stage::Waiting(outcome);
     }
@@ -366,48 +385,20 @@ impl Shard {
     fn wait_for_entries(&mut self, number: u32) {
         let operation = self.desk.operations.get_mut(number);
         let ident = operation.ident;
-        for (_, waiters) in self.entries.range_mut((ident, 0)..=(ident, u64::MAX)) {
+        for (_, waiters) in self.entries.on_their_way.range_mut((ident, 0)..=(ident, u64::MAX)) {
             waiters.push(number);
             operation.pending += 1;
         }
-        if self.membership.wait(number) {
+        if self.core.membership.wait(number) {
             operation.pending += 1;
-        }
-    }
-
-    /// Something that an operation waited for has come.
-    pub(super) fn advance(&mut self, number: u32, effects: &mut Effects) {
-        let operation = self.desk.operations.get_mut(number);
-        assert!(operation.pending > 0, "an operation advances once for each thing that it waits for");
-        operation.pending -= 1;
-        if operation.pending > 0 {
-            return;
-        }
-        match std::mem::replace(&mut operation.stage, Stage::Queued) {
-            Stage::Waiting(outcome) => self.answer(number, outcome, effects),
-            _ => unreachable!("only those that wait have something pending"),
-        }
-    }
-
-    /// Answers, and lets the next operation on the key begin.
-    pub(super) fn answer(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
-        let operation = self.desk.operations.remove(number);
-        assert!(operation.pending == 0 || self.membership.is_frozen(), "an answer waits for entries");
-        effects.replies.push(Reply { id: operation.id, outcome });
-        let desk = &mut self.desk;
-        desk.firsts.remove(operation.hash.spread(), number);
-        if let Some(next) = operation.next {
-            desk.operations.get_mut(next).last = operation.last;
-            desk.firsts.insert(operation.hash.spread(), next);
-            desk.ready.push_back(next);
         }
     }
 
     /// No drive takes writes any more: whoever waits is refused.
     pub(super) fn refuse_all(&mut self, effects: &mut Effects) {
-        self.entries.clear();
+        self.entries.on_their_way.clear();
         self.desk.unflushed.clear();
-        self.buffer.drop_all(|_| true);
+        self.objects.buffer.drop_all(|_| true);
         let is_waiting = |operation: &Operation| matches!(operation.stage, Stage::Waiting(_));
         let waiting = self.desk.operations.numbered().filter(|(_, operation)| is_waiting(operation));
         let numbers: Vec<u32> = waiting.map(|(number, _)| number).collect();
@@ -420,7 +411,7 @@ impl Shard {
                     _ => Outcome::Refused(Refusal::NoDrive),
                 };
                 operation.pending = 0;
-                self.answer(number, outcome, effects);
+                self.desk.answer(&self.core, number, outcome, effects);
             }
         }
     }

@@ -7,8 +7,10 @@
 //! covers 16 MiB, or what it lists takes its share of the memory; and where nothing else fits.
 
 use super::buffer::Record;
+use super::core::Core;
+use super::drive::Drive;
+use super::objects::Objects;
 use super::open::LISTED_PAGES_MAX;
-use super::{Drive, Shard};
 use crate::format::directory::{Extent, Listed, class_of};
 use crate::format::page::{Packer, PageWriter, Place};
 use crate::format::record;
@@ -61,15 +63,16 @@ impl Tally {
     }
 }
 
-impl Shard {
+impl Objects {
     /// Takes records that wait for pages of a stream, for at most so many pages of a zone.
     pub(super) fn pack(
         &mut self,
+        core: &mut Core,
         (drive, zone): (usize, ZoneIndex),
         stream: Stream,
         pages_max: usize,
     ) -> Packed {
-        let own = &mut self.drives[drive];
+        let own = &mut core.drives[drive];
         let first = own.zones[zone.index()].end.max(1);
         let room = (own.capacity - first) as usize;
         let mut tally = own.open.listing_mut(zone).map(|listing| Tally::new(listing.extent()));
@@ -86,11 +89,11 @@ impl Shard {
             }
             packer = next;
             let page = first + u32::try_from(place.page).expect("within a zone");
-            let own = &mut self.drives[drive];
+            let own = &mut core.drives[drive];
             own.zones[zone.index()].expiries.add(record.object.expires, bytes);
             let number = PageNumber(own.base + zone.0 * own.capacity + page);
             records.push((self.buffer.launch(stream, number), place));
-            if packer.pages() >= self.options.batch_pages as usize {
+            if packer.pages() >= core.options.batch_pages as usize {
                 break;
             }
         }
@@ -100,13 +103,14 @@ impl Shard {
     /// Writes records into pages and seals these.
     pub(super) fn fill(
         &mut self,
+        core: &mut Core,
         (drive, zone): (usize, ZoneIndex),
         packed: &Packed,
         frames: &mut VecDeque<Frame>,
     ) {
-        let life = self.life(drive, zone);
-        let first = self.drives[drive].zones[zone.index()].end.max(1);
-        let mut pages: Vec<(Frame, u64, u64)> = (0..packed.pages).map(|_| self.empty_page()).collect();
+        let life = core.life(drive, zone);
+        let first = core.drives[drive].zones[zone.index()].end.max(1);
+        let mut pages: Vec<(Frame, u64, u64)> = (0..packed.pages).map(|_| core.empty_page()).collect();
         for (number, place) in &packed.records {
             let record = self.buffer.record(*number);
             let (front, value) = (record::encode_front(&record.key, &record.object), &record.object.value);
@@ -118,7 +122,7 @@ impl Shard {
                 done += PageWriter::resume(&mut pages[page].0.data).go_on(&value[done..]);
             }
         }
-        let (own, buffer) = (&mut self.drives[drive], &self.buffer);
+        let (own, buffer) = (&mut core.drives[drive], &self.buffer);
         let listed = |(number, _): &(u32, Place)| {
             let Record { key, hash, object, .. } = buffer.record(*number);
             let (bytes, _) = record::sizes(key, object);
@@ -137,8 +141,10 @@ impl Shard {
             frames.push_back(frame);
         }
     }
+}
 
-    fn empty_page(&mut self) -> (Frame, u64, u64) {
+impl Core {
+    pub(super) fn empty_page(&mut self) -> (Frame, u64, u64) {
         let sequence = self.next_sequence();
         let mut frame = self.take_frame();
         PageWriter::new(&mut frame.data);

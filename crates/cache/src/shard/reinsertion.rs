@@ -10,9 +10,11 @@
 //! not fit the share of the zone, or the buffers, is not written anew; the hottest comes first.
 
 use super::buffer::{Again, Record};
+use super::core::Core;
 use super::drive::Drive;
+use super::objects::Objects;
 use super::zones::ZoneUse;
-use super::{Effects, Purpose, Shard, command};
+use super::{Effects, Purpose, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Stamp};
@@ -120,7 +122,125 @@ impl Drive {
     }
 }
 
-impl Shard {
+impl Objects {
+    /// Goes on with the victim that a drive collects.
+    pub(super) fn collect(&mut self, core: &mut Core, drive: usize, now: Instant, effects: &mut Effects) {
+        let Some(mut collection) = core.drives[drive].collection.take() else { return };
+        let is_collected = core.drives[drive].zones[collection.zone.index()].used() == ZoneUse::Collecting;
+        if let Some((first, frames)) = collection.arrived.take() {
+            if is_collected {
+                self.take_in(core, drive, &mut collection, (first, &frames), now);
+            }
+            core.frames.extend(frames);
+        }
+        if collection.is_reading {
+            core.drives[drive].collection = Some(collection);
+            return;
+        }
+        // Who waits for room cannot wait for this; and the journal may have taken the zone out of our hands.
+        let may_go_on = core.drives[drive].has_time() && !core.membership.is_frozen();
+        if !is_collected || !may_go_on || collection.quota.left == 0 {
+            return core.end_collection(drive, collection.zone);
+        }
+        if let Some(from) = collection.bucket {
+            core.look_for_hot(drive, &mut collection, from);
+        }
+        let reads =
+            collection.bucket.is_none() && self.has_room_again(core) && core.keeps_pace(drive, &collection);
+        if reads && !core.read_hot(drive, &mut collection, effects) {
+            return core.end_collection(drive, collection.zone);
+        }
+        core.drives[drive].collection = Some(collection);
+    }
+
+    /// True when a drive goes on with its victim though nothing arrives.
+    pub(super) fn may_collect(&self, core: &Core, drive: usize) -> bool {
+        let goes_on = |collection: &Collection| {
+            let reads = self.has_room_again(core) && core.keeps_pace(drive, collection);
+            collection.bucket.is_some() || !collection.is_reading && reads
+        };
+        core.drives[drive].collection.as_ref().is_some_and(goes_on)
+    }
+
+    /// What arrives finds room, as long as it is not much.
+    fn has_room_again(&self, core: &Core) -> bool {
+        self.buffer.again_bytes() * 2 <= core.options.again_bytes_max()
+    }
+
+    fn take_in(
+        &mut self,
+        core: &mut Core,
+        drive: usize,
+        collection: &mut Collection,
+        pages: (u32, &[Frame]),
+        now: Instant,
+    ) {
+        let life = core.life(drive, collection.zone);
+        for (page, frame) in (pages.0..).zip(pages.1) {
+            let partial = collection.partial.take();
+            let stamp = Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records);
+            let Some((stamp, view)) = stamp.zip(PageView::parse(&frame.data)) else { continue };
+            let continued = partial.filter(|partial| partial.next == page && partial.origin == stamp.origin);
+            if let Some(mut partial) = continued {
+                partial.value.extend_from_slice(view.lead());
+                partial.next += 1;
+                self.take_record(core, drive, collection, partial, now);
+            }
+            for bytes in view.records() {
+                let Some(head) = RecordHead::parse(bytes) else { continue };
+                let Some(key) = head.key(bytes) else { continue };
+                let key = FullKey::new(head.namespace, key);
+                let (front, value) = head.split(bytes);
+                let (front, value) = (front.to_vec(), value.to_vec());
+                let (origin, next) = (stamp.sequence, page + 1);
+                let partial = Partial { head, key, front, value, page, origin, next };
+                self.take_record(core, drive, collection, partial, now);
+            }
+        }
+    }
+
+    /// Writes a record anew, when all of it is there, it was hit, and its slot says that it is the newest of its key.
+    fn take_record(
+        &mut self,
+        core: &mut Core,
+        drive: usize,
+        collection: &mut Collection,
+        partial: Partial,
+        now: Instant,
+    ) {
+        let Partial { head, key, front, value, page, origin, next } = partial;
+        let own = &core.drives[drive];
+        let (hash, ident) = core.hash_of(&key);
+        let first = PageNumber(own.base + collection.zone.0 * own.capacity + page);
+        let heat = core.index.heat(ident, first);
+        if heat == 0 || origin < core.cleared_below(key.namespace()) {
+            return;
+        }
+        if value.len() < head.value_bytes {
+            collection.partial = Some(Partial { head, key, front, value, page, origin, next });
+            return;
+        }
+        let Some(object) = head.object(&front, value.into()) else { return };
+        let size = key.plain().len() + object.value.len();
+        let is_over = object.expires.is_some_and(|at| at <= core.clocks.wall);
+        let birth = own.zones[collection.zone.index()].birth;
+        let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
+        let stream = core.share_of(&key).unwrap_or(Stream::Main);
+        let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
+        let fits = self.buffer.again_bytes() + record.weight() <= core.options.again_bytes_max();
+        let is_written = self.buffer.get(ident, &record.key).is_some();
+        if is_over || is_written || !fits || !collection.quota.takes(heat, size) {
+            return;
+        }
+        core.counters.reinserted += 1;
+        core.counters.bytes_reinserted += size as u64;
+        self.buffer.put(now, record);
+        let limit = self.memory_limit(core);
+        self.memory.shrink(limit);
+    }
+}
+
+impl Core {
     /// Begins to collect a victim.
     pub(super) fn begin_collection(&mut self, drive: usize, zone: ZoneIndex) {
         let own = &mut self.drives[drive];
@@ -139,45 +259,6 @@ impl Shard {
         });
     }
 
-    /// Goes on with the victim that a drive collects.
-    pub(super) fn collect(&mut self, drive: usize, now: Instant, effects: &mut Effects) {
-        let Some(mut collection) = self.drives[drive].collection.take() else { return };
-        let is_collected = self.drives[drive].zones[collection.zone.index()].used() == ZoneUse::Collecting;
-        if let Some((first, frames)) = collection.arrived.take() {
-            if is_collected {
-                self.take_in(drive, &mut collection, (first, &frames), now);
-            }
-            self.frames.extend(frames);
-        }
-        if collection.is_reading {
-            self.drives[drive].collection = Some(collection);
-            return;
-        }
-        // Who waits for room cannot wait for this; and the journal may have taken the zone out of our hands.
-        let may_go_on = self.drives[drive].has_time() && !self.membership.is_frozen();
-        if !is_collected || !may_go_on || collection.quota.left == 0 {
-            return self.end_collection(drive, collection.zone);
-        }
-        if let Some(from) = collection.bucket {
-            self.look_for_hot(drive, &mut collection, from);
-        }
-        let reads =
-            collection.bucket.is_none() && self.has_room_again() && self.keeps_pace(drive, &collection);
-        if reads && !self.read_hot(drive, &mut collection, effects) {
-            return self.end_collection(drive, collection.zone);
-        }
-        self.drives[drive].collection = Some(collection);
-    }
-
-    /// True when a drive goes on with its victim though nothing arrives.
-    pub(super) fn may_collect(&self, drive: usize) -> bool {
-        let goes_on = |collection: &Collection| {
-            let reads = self.has_room_again() && self.keeps_pace(drive, collection);
-            collection.bucket.is_some() || !collection.is_reading && reads
-        };
-        self.drives[drive].collection.as_ref().is_some_and(goes_on)
-    }
-
     /// True unless more of a victim was read than of half a zone was written since: what is written anew would come in bursts, for which
     /// reads wait. Journals take zones as objects do; a victim for which the journal waits is read at once, for there is no time.
     fn keeps_pace(&self, drive: usize, collection: &Collection) -> bool {
@@ -189,31 +270,6 @@ impl Shard {
         let done = (collection.hot_pages - collection.hot.len()) as u64;
         let half = u64::from(self.drives[drive].capacity / 2);
         done * half <= written * collection.hot_pages as u64
-    }
-
-    /// True while a drive's victim waits for more to be written: for checks.
-    #[must_use]
-    pub fn is_collecting_slowly(&self, drive: usize) -> bool {
-        let waits =
-            |collection: &Collection| collection.bucket.is_none() && !self.keeps_pace(drive, collection);
-        self.drives[drive].collection.as_ref().is_some_and(waits)
-    }
-
-    /// Objects of a zone that are written anew and have not landed: for checks.
-    #[must_use]
-    pub fn copies_on_their_way(&self, drive: usize, zone: ZoneIndex) -> usize {
-        self.buffer.reinserting(drive, zone)
-    }
-
-    /// Bytes of what is written anew and has not landed: for checks.
-    #[must_use]
-    pub fn again_bytes(&self) -> u64 {
-        self.buffer.again_bytes()
-    }
-
-    /// What arrives finds room, as long as it is not much.
-    fn has_room_again(&self) -> bool {
-        self.buffer.again_bytes() * 2 <= self.options.again_bytes_max()
     }
 
     fn end_collection(&mut self, drive: usize, zone: ZoneIndex) {
@@ -278,62 +334,11 @@ impl Shard {
         }
     }
 
-    fn take_in(&mut self, drive: usize, collection: &mut Collection, pages: (u32, &[Frame]), now: Instant) {
-        let life = self.life(drive, collection.zone);
-        for (page, frame) in (pages.0..).zip(pages.1) {
-            let partial = collection.partial.take();
-            let stamp = Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records);
-            let Some((stamp, view)) = stamp.zip(PageView::parse(&frame.data)) else { continue };
-            let continued = partial.filter(|partial| partial.next == page && partial.origin == stamp.origin);
-            if let Some(mut partial) = continued {
-                partial.value.extend_from_slice(view.lead());
-                partial.next += 1;
-                self.take_record(drive, collection, partial, now);
-            }
-            for bytes in view.records() {
-                let Some(head) = RecordHead::parse(bytes) else { continue };
-                let Some(key) = head.key(bytes) else { continue };
-                let key = FullKey::new(head.namespace, key);
-                let (front, value) = head.split(bytes);
-                let (front, value) = (front.to_vec(), value.to_vec());
-                let (origin, next) = (stamp.sequence, page + 1);
-                let partial = Partial { head, key, front, value, page, origin, next };
-                self.take_record(drive, collection, partial, now);
-            }
-        }
-    }
-
-    /// Writes a record anew, when all of it is there, it was hit, and its slot says that it is the newest of its key.
-    fn take_record(&mut self, drive: usize, collection: &mut Collection, partial: Partial, now: Instant) {
-        let Partial { head, key, front, value, page, origin, next } = partial;
-        let own = &self.drives[drive];
-        let (hash, ident) = self.hash_of(&key);
-        let first = PageNumber(own.base + collection.zone.0 * own.capacity + page);
-        let heat = self.index.heat(ident, first);
-        if heat == 0 || origin < self.cleared_below(key.namespace()) {
-            return;
-        }
-        if value.len() < head.value_bytes {
-            collection.partial = Some(Partial { head, key, front, value, page, origin, next });
-            return;
-        }
-        let Some(object) = head.object(&front, value.into()) else { return };
-        let size = key.plain().len() + object.value.len();
-        let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
-        let birth = own.zones[collection.zone.index()].birth;
-        let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
-        let stream = self.share_of(&key).unwrap_or(Stream::Main);
-        let record = Record { key, hash, ident, object, alive: true, page: None, stream, again, held: None };
-        let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
-        let is_written = self.buffer.get(ident, &record.key).is_some();
-        if is_over || is_written || !fits || !collection.quota.takes(heat, size) {
-            return;
-        }
-        self.counters.reinserted += 1;
-        self.counters.bytes_reinserted += size as u64;
-        self.buffer.put(now, record);
-        let limit = self.memory_limit();
-        self.memory.shrink(limit);
+    /// True while a drive's victim waits for more to be written: for checks.
+    pub(super) fn is_collecting_slowly(&self, drive: usize) -> bool {
+        let waits =
+            |collection: &Collection| collection.bucket.is_none() && !self.keeps_pace(drive, collection);
+        self.drives[drive].collection.as_ref().is_some_and(waits)
     }
 }
 

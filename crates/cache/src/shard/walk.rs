@@ -15,7 +15,9 @@
 //! than a batch of idents, [`READS_MAX`] pages and its keys; walks take turns.
 
 use super::buffer::Record;
-use super::{Effects, Purpose, Shard, command};
+use super::core::Core;
+use super::objects::Objects;
+use super::{Effects, Purpose, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Stamp};
@@ -97,12 +99,12 @@ impl Walk {
     }
 }
 
-impl Shard {
+impl Walks {
     /// Queues a walk.
-    pub(super) fn accept_walk(&mut self, id: RequestId, namespace: Namespace, asked: request::Walk) {
+    pub(super) fn accept(&mut self, core: &Core, id: RequestId, namespace: Namespace, asked: request::Walk) {
         let idents_left = asked.idents_max;
-        let at = if asked.wraps { self.index.code_at(asked.from) } else { asked.from };
-        self.walks.queue.push_back(Walk {
+        let at = if asked.wraps { core.index.code_at(asked.from) } else { asked.from };
+        self.queue.push_back(Walk {
             id,
             namespace,
             asked,
@@ -116,23 +118,23 @@ impl Shard {
             pages: Vec::new(),
             reading: 0,
         });
-        if self.walks.queue.len() == 1 {
+        if self.queue.len() == 1 {
             self.renew_window();
         }
     }
 
     /// A walk that begins does not trust what was known before it.
     fn renew_window(&mut self) {
-        if self.walks.queue.front().is_some_and(|walk| walk.asked.begins) {
-            self.walks.window = Window::default();
+        if self.queue.front().is_some_and(|walk| walk.asked.begins) {
+            self.window = Window::default();
         }
     }
 
     /// Goes on with the first walk.
-    pub(super) fn run_walks(&mut self, effects: &mut Effects) {
+    pub(super) fn run(&mut self, core: &mut Core, objects: &Objects, effects: &mut Effects) {
         for _ in 0..BATCHES_MAX {
-            let Some(mut walk) = self.walks.queue.pop_front() else { return };
-            self.read_pages(&mut walk, effects);
+            let Some(mut walk) = self.queue.pop_front() else { return };
+            read_pages(core, objects, &mut walk, effects);
             if walk.reading == 0 {
                 walk.end_batch();
             }
@@ -146,9 +148,9 @@ impl Shard {
             }
             let waits = walk.reading > 0;
             if !waits {
-                self.begin_batch(&mut walk);
+                self.begin_batch((core, objects), &mut walk);
             }
-            self.walks.queue.push_front(walk);
+            self.queue.push_front(walk);
             if waits {
                 return;
             }
@@ -156,21 +158,21 @@ impl Shard {
     }
 
     /// Takes the next idents: what is in buffers is told at once, pages are to be read.
-    fn begin_batch(&mut self, walk: &mut Walk) {
+    fn begin_batch(&mut self, (core, objects): (&Core, &Objects), walk: &mut Walk) {
         assert!(walk.pages.is_empty() && walk.reading == 0, "a batch ends before the next");
-        if !self.walks.window.covers(walk.at) {
-            let buffered = self.buffer.newest().map(|record| record.ident.code());
-            self.walks.window = Window::new(&self.index, buffered, walk.at);
+        if !self.window.covers(walk.at) {
+            let buffered = objects.buffer.newest().map(|record| record.ident.code());
+            self.window = Window::new(&core.index, buffered, walk.at);
         }
         let count = usize::try_from(walk.idents_left).unwrap_or(usize::MAX);
         let count = count.min(walk.asked.stride).clamp(1, BATCH_IDENTS_MAX);
-        let (codes, next) = self.walks.window.part(walk.at, count);
-        self.tell_buffered(walk, codes);
+        let (codes, next) = self.window.part(walk.at, count);
+        tell_buffered((core, objects), walk, codes);
         walk.at = next;
         walk.idents_left -= codes.len() as u64;
         walk.slots.clear();
         for code in codes {
-            let pages = self.index.find(Ident::from_code(*code));
+            let pages = core.index.find(Ident::from_code(*code));
             walk.slots.extend(pages.map(|page| (page, *code)));
         }
         walk.pages.extend(walk.slots.iter().map(|(page, _)| *page));
@@ -180,96 +182,96 @@ impl Shard {
         }
     }
 
-    /// Tells what is in buffers of some idents.
-    fn tell_buffered(&self, walk: &mut Walk, codes: &[u64]) {
-        if codes.is_empty() {
-            return;
-        }
-        let is_meant = |record: &&Record| codes.binary_search(&record.ident.code()).is_ok();
-        let held = codes.iter().flat_map(|code| self.buffer.held_of(Ident::from_code(*code)));
-        for record in self.buffer.on_their_way().filter(is_meant).chain(held) {
-            let (key, object) = (&record.key, &record.object);
-            let facts = (object.value.len(), object.expires);
-            walk.tell(key.plain(), key.namespace(), self.clocks.wall, facts);
-        }
-    }
-
-    /// A page of the batch is left by what was in it: a later version, or one that was written anew, is in a buffer or has
-    /// another slot.
-    fn look_again(&self, walk: &mut Walk, page: PageNumber) {
-        let here = walk.slots.range((page, 0)..=(page, u64::MAX));
-        let codes: Vec<u64> = here.map(|(_, code)| *code).collect();
-        self.tell_buffered(walk, &codes);
-        for code in codes {
-            for found in self.index.find(Ident::from_code(code)) {
-                if walk.slots.insert((found, code)) {
-                    walk.pages.push(found);
-                }
-            }
-        }
-    }
-
-    /// True while all slots of the batch to a page are there, and the page can be read.
-    fn is_current(&self, walk: &Walk, page: PageNumber) -> bool {
-        let mut here = walk.slots.range((page, 0)..=(page, u64::MAX)).map(|(_, code)| *code);
-        self.is_readable(page)
-            && here.all(|code| self.index.find(Ident::from_code(code)).any(|found| found == page))
-    }
-
-    /// Reads pages of the batch, as many at a time as may be.
-    fn read_pages(&mut self, walk: &mut Walk, effects: &mut Effects) {
-        while walk.reading < READS_MAX {
-            let Some(page) = walk.pages.pop() else { return };
-            if !self.is_current(walk, page) {
-                self.look_again(walk, page);
-            }
-            let (drive, zone, offset) = self.locate(page);
-            if self.is_readable(page) {
-                self.drives[drive].zones[zone.index()].readers += 1;
-                self.counters.pages_read += 1;
-                let (token, frames) = (Purpose::Walk.token(page.0), vec![self.take_frame()]);
-                effects.commands.push(command(drive, zone, token, DeviceOp::Read { offset, frames }));
-                walk.reading += 1;
-            }
-        }
-    }
-
     /// A page was read for the first walk.
-    pub(super) fn on_walk_page(&mut self, page: PageNumber, completion: Completion) {
-        let (drive, zone, _) = self.locate(page);
-        self.drives[drive].zones[zone.index()].readers -= 1;
-        let mut walk = self.walks.queue.pop_front().expect("a page comes to the walk that reads");
+    pub(super) fn on_page(&mut self, core: &mut Core, page: PageNumber, completion: Completion) {
+        let (drive, zone, _) = core.locate(page);
+        core.drives[drive].zones[zone.index()].readers -= 1;
+        let mut walk = self.queue.pop_front().expect("a page comes to the walk that reads");
         assert!(walk.reading > 0, "a page comes to the walk that reads");
         walk.reading -= 1;
         let is_read = completion.status == Status::Success
             && completion
                 .frames
                 .first()
-                .is_some_and(|frame| self.tell_page(&mut walk, page, frame).is_some());
+                .is_some_and(|frame| tell_page(core, &mut walk, page, frame).is_some());
         if !is_read {
-            self.counters.damaged += 1;
+            core.counters.damaged += 1;
         }
-        self.frames.extend(completion.frames);
-        self.walks.queue.push_front(walk);
+        core.frames.extend(completion.frames);
+        self.queue.push_front(walk);
     }
+}
 
-    /// Tells the keys of a page to whose idents the batch has slots; `None` when it cannot be believed.
-    fn tell_page(&self, walk: &mut Walk, page: PageNumber, frame: &Frame) -> Option<()> {
-        let (drive, zone, offset) = self.locate(page);
-        let life = self.life(drive, zone);
-        let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
-        let view = PageView::parse(&frame.data)?;
-        for bytes in view.records() {
-            let Some(head) = RecordHead::parse(bytes) else { continue };
-            if stamp.sequence < self.cleared_below(head.namespace) {
-                continue;
-            }
-            let Some(key) = head.key(bytes) else { continue };
-            let (_, ident) = self.hash_of(&FullKey::new(head.namespace, key));
-            if walk.slots.contains(&(page, ident.code())) {
-                walk.tell(key, head.namespace, self.clocks.wall, (head.value_bytes, head.expires));
+/// Tells what is in buffers of some idents.
+fn tell_buffered((core, objects): (&Core, &Objects), walk: &mut Walk, codes: &[u64]) {
+    if codes.is_empty() {
+        return;
+    }
+    let is_meant = |record: &&Record| codes.binary_search(&record.ident.code()).is_ok();
+    let held = codes.iter().flat_map(|code| objects.buffer.held_of(Ident::from_code(*code)));
+    for record in objects.buffer.on_their_way().filter(is_meant).chain(held) {
+        let (key, object) = (&record.key, &record.object);
+        let facts = (object.value.len(), object.expires);
+        walk.tell(key.plain(), key.namespace(), core.clocks.wall, facts);
+    }
+}
+
+/// A page of the batch is left by what was in it: a later version, or one that was written anew, is in a buffer or has
+/// another slot.
+fn look_again((core, objects): (&Core, &Objects), walk: &mut Walk, page: PageNumber) {
+    let here = walk.slots.range((page, 0)..=(page, u64::MAX));
+    let codes: Vec<u64> = here.map(|(_, code)| *code).collect();
+    tell_buffered((core, objects), walk, &codes);
+    for code in codes {
+        for found in core.index.find(Ident::from_code(code)) {
+            if walk.slots.insert((found, code)) {
+                walk.pages.push(found);
             }
         }
-        Some(())
     }
+}
+
+/// True while all slots of the batch to a page are there, and the page can be read.
+fn is_current(core: &Core, walk: &Walk, page: PageNumber) -> bool {
+    let mut here = walk.slots.range((page, 0)..=(page, u64::MAX)).map(|(_, code)| *code);
+    core.is_readable(page)
+        && here.all(|code| core.index.find(Ident::from_code(code)).any(|found| found == page))
+}
+
+/// Reads pages of the batch, as many at a time as may be.
+fn read_pages(core: &mut Core, objects: &Objects, walk: &mut Walk, effects: &mut Effects) {
+    while walk.reading < READS_MAX {
+        let Some(page) = walk.pages.pop() else { return };
+        if !is_current(core, walk, page) {
+            look_again((core, objects), walk, page);
+        }
+        let (drive, zone, offset) = core.locate(page);
+        if core.is_readable(page) {
+            core.drives[drive].zones[zone.index()].readers += 1;
+            core.counters.pages_read += 1;
+            let (token, frames) = (Purpose::Walk.token(page.0), vec![core.take_frame()]);
+            effects.commands.push(command(drive, zone, token, DeviceOp::Read { offset, frames }));
+            walk.reading += 1;
+        }
+    }
+}
+
+/// Tells the keys of a page to whose idents the batch has slots; `None` when it cannot be believed.
+fn tell_page(core: &Core, walk: &mut Walk, page: PageNumber, frame: &Frame) -> Option<()> {
+    let (drive, zone, offset) = core.locate(page);
+    let life = core.life(drive, zone);
+    let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
+    let view = PageView::parse(&frame.data)?;
+    for bytes in view.records() {
+        let Some(head) = RecordHead::parse(bytes) else { continue };
+        if stamp.sequence < core.cleared_below(head.namespace) {
+            continue;
+        }
+        let Some(key) = head.key(bytes) else { continue };
+        let (_, ident) = core.hash_of(&FullKey::new(head.namespace, key));
+        if walk.slots.contains(&(page, ident.code())) {
+            walk.tell(key, head.namespace, core.clocks.wall, (head.value_bytes, head.expires));
+        }
+    }
+    Some(())
 }

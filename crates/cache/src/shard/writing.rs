@@ -1,12 +1,14 @@
 //! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each zone.
 
-use super::buffer::{Batch, Record};
+use super::buffer::Batch;
+use super::core::Core;
 use super::drive::Drive;
 use super::expiries::Expiries;
-use super::memory::Copied;
+use super::objects::Objects;
 use super::open::OpenZone;
 use super::zones::ZoneUse;
-use super::{Effects, Purpose, Shard, command};
+use super::{Effects, Purpose, command};
+use crate::config::Acknowledge;
 use crate::format::directory::Listing;
 use crate::format::header::Role;
 use crate::hash::{FullKey, Ident};
@@ -15,88 +17,54 @@ use crate::request::Object;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use zone::device::Op as DeviceOp;
 
-impl Shard {
+impl Objects {
     /// Sends batches to zones without one, while there is something to write: to more zones of young objects when all first ones are busy.
-    pub(super) fn write_data(&mut self, now: Instant, effects: &mut Effects) {
-        if !self.membership.has_recorded() || self.membership.is_frozen() {
+    pub(super) fn write_data(&mut self, core: &mut Core, now: Instant, effects: &mut Effects) {
+        if !core.membership.has_recorded() || core.membership.is_frozen() {
             return;
         }
         self.join_groups(now);
-        let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
-        let count = self.drives.len();
-        let first = usize::try_from(self.counters.batches % count as u64).expect("few drives");
+        let is_full = self.buffer.stored_bytes() >= core.options.stored_bytes_full();
+        let count = core.drives.len();
+        let first = usize::try_from(core.counters.batches % count as u64).expect("few drives");
         let drives = (first..first + count).map(|number| number % count);
         for drive in drives.clone() {
-            for stream in self.streams_in_turn() {
+            for stream in core.streams_in_turn() {
                 let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
-                let is_pressed = is_due || is_full || self.is_awaited(stream);
+                let is_pressed = is_due || is_full || self.is_awaited(core, stream);
                 let wanted = is_pressed || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
                 if wanted
-                    && self.takes_batches(drive)
-                    && self.drives[drive].has_turn()
-                    && self.may_spread(drive, stream)
+                    && core.takes_batches(drive)
+                    && core.drives[drive].has_turn()
+                    && self.may_spread(core, drive, stream)
                     && self.buffer.next_filling(stream).is_some()
-                    && let Some(zone) = self.open_zone(drive, stream)
+                    && let Some(zone) = core.open_zone(drive, stream)
                 {
-                    self.write_batch((drive, zone), stream, is_pressed, (now, effects));
+                    self.write_batch(core, (drive, zone), stream, is_pressed, (now, effects));
                 }
             }
         }
         for drive in drives {
-            while self.buffer.filling_bytes(Stream::Young) >= self.options.batch_pages as usize * BLOCK_BYTES
-                && self.takes_batches(drive)
+            while self.buffer.filling_bytes(Stream::Young) >= core.options.batch_pages as usize * BLOCK_BYTES
+                && core.takes_batches(drive)
                 && self.buffer.next_filling(Stream::Young).is_some()
-                && let Some(zone) = self.one_more_zone(drive)
+                && let Some(zone) = core.one_more_zone(drive)
             {
-                self.write_batch((drive, zone), Stream::Young, false, (now, effects));
+                self.write_batch(core, (drive, zone), Stream::Young, false, (now, effects));
             }
         }
     }
 
-    /// True of a drive that is there and named: what another one holds is gone with the next mount.
-    fn takes_batches(&self, drive: usize) -> bool {
-        self.drives[drive].up && self.membership.has_member(drive)
-    }
-
-    /// All streams, another one first each time.
-    fn streams_in_turn(&self) -> impl Iterator<Item = Stream> + use<> {
-        let (options, count) = (self.options, self.options.streams());
-        let first = usize::try_from(self.counters.batches % count as u64).expect("few streams");
-        (first..first + count).map(move |number| options.stream_at(number % count))
-    }
-
-    /// The stream of an object that clients store: that of its namespace, if it has zones of its own. One that went with a young zone lately,
-    /// and would be young again, has come twice.
-    pub(super) fn stream_of(&mut self, (key, ident): (&FullKey, Ident), object: &Object) -> Stream {
-        if let Some(share) = self.share_of(key) {
-            return share;
-        }
-        let groups = self.drives.iter().filter(|drive| drive.up).map(Drive::groups).max().unwrap_or(0);
-        let lives = object.expires.map(|at| at.0.saturating_sub(self.clocks.wall.0));
-        let stream = lives.map_or(Stream::Young, |lives| self.options.stream_of(lives, groups));
-        if stream != Stream::Young || !self.sweep.recalls(ident) {
-            return stream;
-        }
-        self.counters.recalled += 1;
-        Stream::Main
-    }
-
-    /// The stream of a key whose namespace has zones of its own.
-    pub(super) fn share_of(&self, key: &FullKey) -> Option<Stream> {
-        let share = self.options.shares.of(key.namespace()).filter(|share| share.flash_percent > 0);
-        share.map(|share| Stream::Share(share.namespace))
-    }
-
     /// True unless a group would begin a zone on one more drive, though others have one for it and less than a batch waits: zones that fill
     /// slowly take room that nobody uses.
-    fn may_spread(&self, drive: usize, stream: Stream) -> bool {
-        let batch = self.options.batch_pages as usize * BLOCK_BYTES;
+    fn may_spread(&self, core: &Core, drive: usize, stream: Stream) -> bool {
+        let batch = core.options.batch_pages as usize * BLOCK_BYTES;
         !Stream::GROUPS.contains(&stream)
-            || self.drives[drive].open.of(stream).is_some()
-            || self.drives.iter().all(|drive| drive.open.of(stream).is_none())
+            || core.drives[drive].open.of(stream).is_some()
+            || core.drives.iter().all(|drive| drive.open.of(stream).is_none())
             || self.buffer.filling_bytes(stream) >= batch
     }
 
@@ -113,42 +81,83 @@ impl Shard {
 
     fn write_batch(
         &mut self,
+        core: &mut Core,
         (drive, zone): (usize, ZoneIndex),
         stream: Stream,
         is_pressed: bool,
         (now, effects): (Instant, &mut Effects),
     ) {
         let mut frames = VecDeque::new();
-        if self.drives[drive].zones[zone.index()].end == 0 {
-            frames.push_back(self.zone_header(drive, zone, Role::Data));
+        if core.drives[drive].zones[zone.index()].end == 0 {
+            frames.push_back(core.zone_header(drive, zone, Role::Data));
         }
         // A page that is not full waits for more, while it may.
         let whole = if is_pressed { usize::MAX } else { self.buffer.filling_bytes(stream) / BLOCK_BYTES };
-        let mut packed = self.pack((drive, zone), stream, whole);
+        let mut packed = self.pack(core, (drive, zone), stream, whole);
         if packed.records.is_empty() && !is_pressed {
-            packed = self.pack((drive, zone), stream, usize::MAX);
+            packed = self.pack(core, (drive, zone), stream, usize::MAX);
         }
         if !packed.records.is_empty() {
             self.buffer.restart_wait(stream, now);
         }
         assert!(frames.is_empty() || !packed.records.is_empty(), "an empty zone takes any record");
-        self.fill((drive, zone), &packed, &mut frames);
-        self.counters.blocks_data += frames.len() as u64;
+        self.fill(core, (drive, zone), &packed, &mut frames);
+        core.counters.blocks_data += frames.len() as u64;
         let pages = frames.len();
-        let closes = self.list((drive, zone), packed.records.is_empty(), &mut frames);
+        let closes = core.list((drive, zone), packed.records.is_empty(), &mut frames);
         if frames.is_empty() {
-            return self.close_zone(drive, zone, effects);
+            return core.close_zone(drive, zone, effects);
         }
-        self.counters.batches += 1;
+        core.counters.batches += 1;
         let records = packed.records.into_iter().map(|(number, _)| number).collect();
         let batch = Batch { zone, records, directory: frames.len() - pages, frames, handed: 0, closes };
-        self.drives[drive].batches.push(batch);
-        self.hand_over((drive, zone), effects);
+        core.drives[drive].batches.push(batch);
+        core.hand_over((drive, zone), effects);
+    }
+
+    /// The stream of an object that clients store: that of its namespace, if it has zones of its own. One that went with a young zone lately,
+    /// and would be young again, has come twice.
+    pub(super) fn stream_of(
+        &mut self,
+        core: &mut Core,
+        (key, ident): (&FullKey, Ident),
+        object: &Object,
+    ) -> Stream {
+        if let Some(share) = core.share_of(key) {
+            return share;
+        }
+        let groups = core.drives.iter().filter(|drive| drive.up).map(Drive::groups).max().unwrap_or(0);
+        let lives = object.expires.map(|at| at.0.saturating_sub(core.clocks.wall.0));
+        let stream = lives.map_or(Stream::Young, |lives| core.options.stream_of(lives, groups));
+        if stream != Stream::Young || !self.evicted.recall(ident.hash()) {
+            return stream;
+        }
+        core.counters.recalled += 1;
+        Stream::Main
+    }
+
+    /// True when somebody waits for what waits for a page of a stream.
+    pub(super) fn is_awaited(&self, core: &Core, stream: Stream) -> bool {
+        core.options.acknowledge == Acknowledge::Media && self.buffer.filling_stored(stream) > 0
+    }
+}
+
+impl Core {
+    /// True of a drive that is there and named: what another one holds is gone with the next mount.
+    pub(super) fn takes_batches(&self, drive: usize) -> bool {
+        self.drives[drive].up && self.membership.has_member(drive)
+    }
+
+    /// All streams, another one first each time.
+    pub(super) fn streams_in_turn(&self) -> impl Iterator<Item = Stream> + use<> {
+        let (options, count) = (self.options, self.options.streams());
+        let first = usize::try_from(self.counters.batches % count as u64).expect("few streams");
+        (first..first + count).map(move |number| options.stream_at(number % count))
     }
 
     /// Hands the next frames of a batch to the drive. A directory follows when what it lists is on the media: a command that is cut off may
     /// have left any of its blocks.
-    fn hand_over(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
+    pub(super) fn hand_over(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let batch = own.batches.iter_mut().find(|batch| batch.zone == zone).expect("a batch is under way");
         let pages = batch.frames.len() - batch.directory;
@@ -162,67 +171,8 @@ impl Shard {
         effects.commands.push(command(drive, zone, token, DeviceOp::Write { offset, frames }));
     }
 
-    /// Frames of a batch are on the media.
-    pub(super) fn on_written(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
-        let own = &mut self.drives[drive];
-        let place = own.batches.iter().position(|batch| batch.zone == zone).expect("a batch is under way");
-        own.zones[zone.index()].end += own.batches[place].handed;
-        if !own.batches[place].frames.is_empty() {
-            return self.hand_over((drive, zone), effects);
-        }
-        let batch = own.batches.remove(place);
-        // The journal may have made a victim of it.
-        if own.open.contains(zone) {
-            match own.zones[zone.index()].end == own.capacity {
-                true => own.fill_up(zone),
-                false if batch.closes => self.close_zone(drive, zone, effects),
-                false => {}
-            }
-        }
-        let place_of = |record: &Record| (record.page, record.ident);
-        let landed = batch.records.iter().map(|number| self.buffer.record(*number));
-        let superseded: BTreeSet<_> = landed.filter(|record| !record.alive).map(place_of).collect();
-        for number in batch.records {
-            let has_dead_mate = superseded.contains(&place_of(self.buffer.record(number)));
-            if let Some(waiter) = self.land((drive, zone), number, has_dead_mate) {
-                self.on_landed(drive, waiter, effects);
-            }
-        }
-    }
-
-    /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
-    /// index cannot tell from a superseded record of the same page, for its slot would lead to both. Returns who waits for it.
-    fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) -> Option<u32> {
-        let Record { key, hash, ident, object, alive, page, again, .. } = self.buffer.land(number);
-        let page = page.expect("it was in flight");
-        if !alive {
-            return None;
-        }
-        let waiter = self.waiter_of(hash, &key);
-        let heat = again.map_or(0, |again| again.heat);
-        if has_dead_mate || self.index.insert_warm(hash, page, heat).is_err() {
-            let sequence = self.next_sequence();
-            self.issue_entry(drive, hash, sequence, None);
-            self.counters.index_full += 1;
-            return waiter;
-        }
-        let found = &mut self.drives[drive].zones[zone.index()];
-        let namespace = usize::from(key.namespace().0);
-        found.live[namespace] += 1;
-        let birth = found.birth;
-        if let Some(again) = again {
-            // Its first copy counts for nothing now; the slot stays until that is gone.
-            let first = &mut self.drives[again.drive].zones[again.zone.index()];
-            if first.birth == again.birth {
-                first.live[namespace] = first.live[namespace].saturating_sub(1);
-            }
-        }
-        self.keep(Copied { key, ident, object, page, birth });
-        waiter
-    }
-
     /// The zone of a drive that takes pages of a stream: where there is none, that of the next longer one.
-    fn open_zone(&mut self, drive: usize, stream: Stream) -> Option<ZoneIndex> {
+    pub(super) fn open_zone(&mut self, drive: usize, stream: Stream) -> Option<ZoneIndex> {
         let own = &self.drives[drive];
         if let Some(zone) = own.open.of(stream) {
             return Some(zone);
@@ -245,7 +195,7 @@ impl Shard {
     }
 
     /// A zone of a drive that takes pages of young objects beside the first one, and to which none are on their way.
-    fn one_more_zone(&mut self, drive: usize) -> Option<ZoneIndex> {
+    pub(super) fn one_more_zone(&mut self, drive: usize) -> Option<ZoneIndex> {
         let own = &self.drives[drive];
         let idle = own.open.more().find(|zone| !own.is_written(*zone));
         if idle.is_some() || own.open.of(Stream::Young).is_none() || !own.may_open_more() {
@@ -277,5 +227,30 @@ impl Shard {
         // No reset overtakes it.
         own.zones[zone.index()].readers += 1;
         effects.commands.push(command(drive, zone, Purpose::Finish.token(0), DeviceOp::Finish));
+    }
+
+    /// Frames of a batch are on the media: the next ones go, or it has ended.
+    pub(super) fn end_batch(
+        &mut self,
+        (drive, zone): (usize, ZoneIndex),
+        effects: &mut Effects,
+    ) -> Option<Batch> {
+        let own = &mut self.drives[drive];
+        let place = own.batches.iter().position(|batch| batch.zone == zone).expect("a batch is under way");
+        own.zones[zone.index()].end += own.batches[place].handed;
+        if !own.batches[place].frames.is_empty() {
+            self.hand_over((drive, zone), effects);
+            return None;
+        }
+        let batch = own.batches.remove(place);
+        // The journal may have made a victim of it.
+        if own.open.contains(zone) {
+            match own.zones[zone.index()].end == own.capacity {
+                true => own.fill_up(zone),
+                false if batch.closes => self.close_zone(drive, zone, effects),
+                false => {}
+            }
+        }
+        Some(batch)
     }
 }
