@@ -76,9 +76,11 @@ struct Turnstile {
 
 impl Turnstile {
     fn passes(&mut self, share: u32) -> bool {
+        assert!(share <= WHOLE, "a share is a part of a whole: {share}");
         self.carry += share;
         let passes = self.carry >= WHOLE;
         self.carry -= if passes { WHOLE } else { 0 };
+        assert!(self.carry < WHOLE, "one passes at a time");
         passes
     }
 }

@@ -56,8 +56,10 @@ impl<M: Mark> Ghost<M> {
 
     /// Remembers a hash.
     pub fn remember(&mut self, hash: u64) {
+        let mark = M::of(hash);
+        debug_assert!(mark != M::NONE, "what is remembered leaves a mark");
         if let Some(place) = self.place(hash) {
-            *place = M::of(hash);
+            *place = mark;
         }
     }
 

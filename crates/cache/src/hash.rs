@@ -50,6 +50,7 @@ impl FullKey {
 }
 
 fn whole(secret: &[u8; 16], namespace: Namespace, key: &[u8]) -> u64 {
+    debug_assert!(namespace.0 < 16, "namespaces are 0 to 15");
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write(&[namespace.0]);
     hasher.write(key);
@@ -85,7 +86,7 @@ impl KeyHash {
     /// When there are more than 48.
     #[must_use]
     pub fn from_bits(bits: u64) -> KeyHash {
-        assert!(bits >> HASH_BITS == 0);
+        assert!(bits >> HASH_BITS == 0, "a hash has 48 bits: {bits:x}");
         KeyHash(bits)
     }
 
@@ -153,13 +154,16 @@ impl Shape {
     #[must_use]
     pub fn first(self, hash: KeyHash) -> u64 {
         let wide = u128::from(hash.0 >> TAG_BITS_MAX) * u128::from(self.buckets);
-        u64::try_from(wide >> BUCKET_BITS).expect("below the count of buckets")
+        let first = u64::try_from(wide >> BUCKET_BITS).expect("below the count of buckets");
+        debug_assert!(first < self.buckets, "{first} of {} buckets", self.buckets);
+        first
     }
 
     /// The other bucket of what has this tag and lies in this bucket; the other one of that is this one.
     #[must_use]
     pub fn other(self, bucket: u64, tag: u16) -> u64 {
-        assert!(bucket < self.buckets);
+        assert!(bucket < self.buckets, "{bucket} of {} buckets", self.buckets);
+        debug_assert!(u32::from(tag) >> self.tag_bits == 0, "{tag:x} has {} bits", self.tag_bits);
         let sum = (u64::from(tag) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         (sum % self.buckets + self.buckets - bucket) % self.buckets
     }

@@ -50,7 +50,11 @@ impl Bucket {
     }
 
     fn set(&mut self, slot: usize, tag: u16, page: PageNumber, heat: u8) {
-        assert!(page.0 != 0 && u64::from(page.0) < PAGES_MAX && heat <= HEAT_MAX);
+        assert!(
+            page.0 != 0 && u64::from(page.0) < PAGES_MAX && heat <= HEAT_MAX,
+            "{page:?} with heat {heat}"
+        );
+        assert!(tag >> TAG_BITS_MAX == 0, "a tag has 12 bits: {tag:x}");
         let word = u64::from(tag) << PAGE_BITS | u64::from(page.0);
         self.0[slot * SLOT_BYTES..][..SLOT_BYTES].copy_from_slice(&word.to_le_bytes()[..SLOT_BYTES]);
         self.set_heat(slot, heat);
@@ -116,6 +120,10 @@ impl Index {
         self.shape.buckets() * BUCKET_BYTES as u64
     }
 
+    fn slots(&self) -> u64 {
+        self.shape.buckets() * SLOTS as u64
+    }
+
     fn bucket(&self, bucket: u64) -> &Bucket {
         &self.buckets[usize::try_from(bucket).expect("buckets fit memory")]
     }
@@ -178,8 +186,10 @@ impl Index {
             Some(slot) => SlotAt { bucket: emptier, slot },
             None => self.make_room(first).or_else(|| self.make_room(second)).ok_or(NoSlot)?,
         };
+        debug_assert!(self.bucket(place.bucket).slot(place.slot).is_none(), "a slot that is given is free");
         self.bucket_mut(place.bucket).set(place.slot, tag, page, heat);
         self.used += 1;
+        assert!(self.used <= self.slots(), "no more slots are in use than there are");
         Ok(())
     }
 
@@ -214,6 +224,7 @@ impl Index {
                 }
             }
         }
+        assert!(freed <= self.used, "what is freed was in use");
         self.used -= freed;
         freed
     }
@@ -236,6 +247,7 @@ impl Index {
 
     /// Tells pages of objects that were hit, and how hot these are, of slots in `count` buckets from `from` on; returns where to go on, `None` at the end.
     pub fn look(&self, from: u64, count: u64, mut tell: impl FnMut(PageNumber, u8)) -> Option<u64> {
+        assert!(from < self.shape.buckets() && count > 0, "a look goes on within the index: {from}");
         let end = (from + count).min(self.shape.buckets());
         for bucket in from..end {
             let found = self.bucket(bucket);
@@ -253,12 +265,14 @@ impl Index {
         count: u64,
         mut chosen: impl FnMut(Ident, PageNumber) -> bool,
     ) -> Option<u64> {
+        assert!(from < self.shape.buckets() && count > 0, "a pass goes on within the index: {from}");
         let end = (from + count).min(self.shape.buckets());
         for bucket in from..end {
             for slot in 0..SLOTS {
                 let Some((tag, page)) = self.bucket(bucket).slot(slot) else { continue };
                 if chosen(self.shape.ident_of(bucket, tag), page) {
                     self.bucket_mut(bucket).free(slot);
+                    assert!(self.used > 0, "what is freed was in use");
                     self.used -= 1;
                 }
             }

@@ -137,6 +137,7 @@ impl Parts {
     /// A reply has come.
     #[inline]
     pub fn join(&mut self, reply: Reply) -> Part {
+        assert!(self.under_way > 0, "a reply comes for what was asked");
         if reply.id.0 & PART == 0 {
             self.under_way -= 1;
             return Part::Whole(reply);
@@ -149,6 +150,7 @@ impl Parts {
         let spread = self.spread;
         let whole = match self.parted.get_mut(slot) {
             Parted::All { id, missing, outcome } => {
+                assert!(*missing > 0, "each shard answers once");
                 *missing -= 1;
                 if reply.outcome != Outcome::Cleared {
                     *outcome = reply.outcome;

@@ -192,12 +192,18 @@ impl Eviction {
     #[must_use]
     pub fn choose(self, zones: &[Candidate], hand: u64) -> Option<Choice> {
         assert!(zones.is_sorted_by_key(|zone| zone.birth), "zones stand in the order of their births");
-        match self {
+        let choice = match self {
             Eviction::S3Fifo => s3fifo::choose(zones),
             Eviction::Sieve => sieve::choose(zones, hand),
             Eviction::Lru => lru::choose(zones),
             Eviction::Fifo => fifo::choose(zones),
+        };
+        assert!(choice.is_some() != zones.is_empty(), "one of some zones is chosen");
+        if let Some(Choice { victim, spared }) = &choice {
+            assert!(!spared.contains(victim), "zone {victim} is not spared and chosen");
+            debug_assert!(zones.iter().any(|zone| zone.zone == *victim), "zone {victim} is one of those");
         }
+        choice
     }
 }
 

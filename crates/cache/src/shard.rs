@@ -293,7 +293,8 @@ impl Shard {
             Purpose::Reset => self.core.on_reset(drive, completion.zone, effects),
             Purpose::ResetFlush => self.core.on_reset_durable(drive, ZoneIndex(slot)),
             Purpose::Finish => {
-                self.core.drives[drive].zones[completion.zone.index()].readers -= 1;
+                self.core.end_read(drive, completion.zone);
+                assert!(self.core.drives[drive].finishing > 0, "a zone ends that was being finished");
                 self.core.drives[drive].finishing -= 1;
             }
             Purpose::SuperblockReset => self.core.write_superblock(drive, effects),
@@ -357,6 +358,7 @@ impl Shard {
 pub fn locate(drives: &[Drive], page: PageNumber) -> (usize, ZoneIndex, u32) {
     let drive = drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
     let rest = page.0 - drives[drive].base;
+    debug_assert!(rest < drives[drive].span, "{page:?} is a page of drive {drive}");
     let capacity = drives[drive].capacity;
     (drive, ZoneIndex(rest / capacity), rest % capacity)
 }

@@ -128,6 +128,7 @@ fn places(memory: &dyn SharedMemory) -> u64 {
 }
 
 fn place_of(number: u64, places: u64) -> usize {
+    assert!(number > 0 && places > 0, "entry {number} of {places} places");
     let place = usize::try_from((number - 1) % places).expect("a place in memory");
     ENTRIES_AT + place * ENTRY_BYTES
 }
@@ -184,6 +185,20 @@ enum Phase {
     Closing,
     /// Nothing of it is needed.
     Closed,
+}
+
+impl Phase {
+    /// Moves on. What closes takes no entries any more, and nothing follows the end.
+    fn enter(&mut self, next: Phase) {
+        let is_next = match self {
+            Phase::Recovering => matches!(next, Phase::Open | Phase::Closed),
+            Phase::Open => next == Phase::Closing,
+            Phase::Closing => next == Phase::Closed,
+            Phase::Closed => false,
+        };
+        assert!(is_next, "{next:?} does not follow {self:?}");
+        *self = next;
+    }
 }
 
 /// The log of a life.
@@ -272,11 +287,11 @@ impl SharedLog {
     pub(crate) fn recovered(&mut self) -> bool {
         assert!(self.phase == Phase::Recovering && self.in_use.is_empty(), "a log recovers once");
         if self.opens {
-            self.phase = Phase::Open;
+            self.phase.enter(Phase::Open);
             // One write from what was found to nothing.
             self.write_header();
         } else {
-            self.phase = Phase::Closed;
+            self.phase.enter(Phase::Closed);
         }
         !self.opens
     }
@@ -284,7 +299,7 @@ impl SharedLog {
     /// It takes no more entries: what drives do not hold goes to them.
     pub(crate) fn close(&mut self) {
         if self.phase == Phase::Open {
-            self.phase = Phase::Closing;
+            self.phase.enter(Phase::Closing);
         }
     }
 
@@ -292,7 +307,7 @@ impl SharedLog {
     pub(crate) fn try_end(&mut self) -> bool {
         let ends = self.phase == Phase::Closing && self.in_use.is_empty() && self.lost.is_empty();
         if ends {
-            self.phase = Phase::Closed;
+            self.phase.enter(Phase::Closed);
         }
         ends
     }
@@ -305,6 +320,7 @@ impl SharedLog {
             return None;
         }
         let number = self.next;
+        assert!(number > 0, "numbers begin with one");
         self.next += 1;
         let mut bytes = [0; ENTRY_BYTES];
         put(&mut bytes, entry::NUMBER, &number.to_le_bytes());
@@ -327,11 +343,13 @@ impl SharedLog {
 
     /// A drive holds an entry.
     pub(crate) fn release(&mut self, number: u64) {
+        assert!(number < self.next, "entry {number} is held that was never shared");
         self.in_use.remove(&number);
     }
 
     /// A drive failed that did not hold these: they are needed until a version of superblocks is recorded, which leaves it out.
     pub(crate) fn lose(&mut self, version: u64, numbers: Vec<u64>) {
+        assert!(numbers.iter().all(|number| *number < self.next), "entries are lost that were shared");
         self.lost.push((version, numbers));
     }
 

@@ -41,7 +41,9 @@ impl Spread {
         if self.shards == 1 {
             return 0;
         }
-        (usize::from(spread_of(&self.secret, namespace, hashed_part(key))) * self.shards) >> 16
+        let shard = (usize::from(spread_of(&self.secret, namespace, hashed_part(key))) * self.shards) >> 16;
+        debug_assert!(shard < self.shards, "{shard} of {} shards", self.shards);
+        shard
     }
 
     fn bits(&self) -> u32 {
@@ -78,6 +80,7 @@ impl Spread {
 /// shard is never taken for another, nor for one of a cache that is cut otherwise.
 #[must_use]
 pub fn identity_of(cache: [u8; 16], number: usize, shards: usize) -> [u8; 16] {
+    assert!(number < shards, "{number} of {shards} shards");
     let mut identity = cache;
     if shards > 1 {
         identity[14] ^= u8::try_from(shards).expect("at most 64 shards");

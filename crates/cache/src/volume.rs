@@ -103,6 +103,8 @@ impl CacheVolume {
     /// # Panics
     /// When it may not ([`CacheVolume::may_join`]).
     pub fn join(&mut self, place: usize, device: Box<dyn ZonedDevice>, uuid: [u8; 16]) {
+        let in_flight = self.drives.in_flight(DriveIndex::at(place));
+        assert!(in_flight == 0, "answers of the drive before would be taken for those of the new one");
         self.shard.join(place, device.geometry(), uuid);
         self.drives.replace(DriveIndex::at(place), device);
     }

@@ -309,6 +309,7 @@ impl<'a> Server<'a> {
     /// Gives the cache its turns and its replies to the sessions.
     fn turn_cache(&mut self) {
         let common = &mut self.common;
+        assert!(self.replies.is_empty(), "replies of the turn before were given");
         common.cache_is_busy = true;
         common.front.say_exclusive(&mut common.cache);
         let mut turns_left = CACHE_TURNS_MAX;

@@ -365,6 +365,7 @@ impl<'a> Server<'a> {
 
     /// Gives the volume its turns and its answers to whoever has asked.
     fn turn_volume(&mut self) {
+        assert!(self.replies.is_empty(), "replies of the turn before were given");
         self.volume_is_busy = true;
         let mut turns_left = VOLUME_TURNS_MAX;
         while self.volume_is_busy && turns_left > 0 {
@@ -385,6 +386,7 @@ impl<'a> Server<'a> {
 
     /// Gives the parties that wait for frames what there is, in the order they came.
     fn serve_waiting(&mut self) -> io::Result<()> {
+        assert!(self.common.desk.granted.is_none(), "nobody has the word when a turn begins");
         while let Some(&party) = self.common.desk.waiting.front() {
             let wanted = match party {
                 Party::Client(key) => self.clients.pause_of(key),

@@ -104,7 +104,7 @@ impl Transfer {
 
     /// Appends a value to send.
     pub fn push_value(&mut self, value: Value) {
-        assert!(!value.is_empty());
+        assert!(!value.is_empty(), "a piece has bytes");
         self.pieces.push(Piece::Value { index: self.values.len(), from: 0, to: value.len() });
         self.values.push(value);
     }

@@ -52,6 +52,12 @@ impl Budget {
 #[must_use]
 pub fn shares(level: u32) -> Shares {
     let quarter = WHOLE / 4;
+    assert!(level <= WHOLE, "no more than everything is left: {level}");
     let first = level.saturating_sub(quarter) * 2;
-    Shares { first: first.min(WHOLE), again: (level * 4).min(WHOLE) }
+    let shares = Shares { first: first.min(WHOLE), again: (level * 4).min(WHOLE) };
+    assert!(
+        shares.first <= shares.again,
+        "what comes again is admitted before what comes for the first time"
+    );
+    shares
 }

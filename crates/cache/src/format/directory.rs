@@ -59,6 +59,7 @@ impl ToldExpiries {
     /// The samples that were taken, in the order in which their records came.
     #[must_use]
     pub fn taken(&self) -> &[u64] {
+        assert!(usize::from(self.count) <= SAMPLES, "{} samples of {SAMPLES}", self.count);
         &self.samples[..usize::from(self.count)]
     }
 }
@@ -215,7 +216,9 @@ impl Listing {
             first += u32::from(count);
             block
         };
-        parts.into_iter().enumerate().map(block).collect()
+        let blocks = parts.into_iter().enumerate().map(block).collect();
+        assert!(first == run, "all pages before a directory are covered");
+        blocks
     }
 }
 

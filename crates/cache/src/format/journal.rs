@@ -54,7 +54,7 @@ impl JournalBlock {
     /// # Panics
     /// When there are too many entries.
     pub fn encode(&self, block: &mut Block) {
-        assert!(self.entries.len() <= ENTRIES_MAX);
+        assert!(self.entries.len() <= ENTRIES_MAX, "{} entries in a block", self.entries.len());
         block.fill(0);
         put(block, at::MAGIC, MAGIC);
         let count = u16::try_from(self.entries.len()).expect("at most 290");

@@ -54,7 +54,8 @@ impl Packer {
     /// # Panics
     /// When head and key do not fit a page.
     pub fn place(&mut self, record_bytes: usize, head_bytes: usize) -> Option<Place> {
-        assert!(head_bytes <= record_bytes && head_bytes + OFFSET_BYTES <= ROOM_BYTES);
+        assert!(head_bytes <= record_bytes, "{head_bytes} bytes of a record of {record_bytes} are its head");
+        assert!(head_bytes + OFFSET_BYTES <= ROOM_BYTES, "head and key fit a page");
         let mut next = *self;
         let free = ROOM_BYTES.saturating_sub(next.used + OFFSET_BYTES * (next.count + 1));
         let begins_here = record_bytes <= free || (record_bytes > WHOLE_BYTES_MAX && head_bytes < free);
@@ -63,7 +64,9 @@ impl Packer {
         }
         next.count += 1;
         let place = Place { page: next.pages - 1, offset: next.used };
-        let here = record_bytes.min(ROOM_BYTES - OFFSET_BYTES * next.count - next.used);
+        let table = ROOM_BYTES - OFFSET_BYTES * next.count;
+        assert!(place.offset + head_bytes <= table, "head and key lie in one page, before the offsets");
+        let here = record_bytes.min(table - next.used);
         next.used += here;
         let mut rest = record_bytes - here;
         while rest > 0 {
@@ -115,7 +118,9 @@ impl<'a> PageWriter<'a> {
 
     /// Goes on with a record at the start of the page and returns how many of its bytes the page takes.
     pub fn go_on(&mut self, rest: &[u8]) -> usize {
-        assert!(u16_at(self.block, BLOCK_BYTES - 4) == 0 && u16_at(self.block, BLOCK_BYTES - 2) == 0);
+        let (lead, count) = (u16_at(self.block, BLOCK_BYTES - 4), u16_at(self.block, BLOCK_BYTES - 2));
+        assert!(lead == 0 && count == 0, "nothing comes before the rest of a record");
+        assert!(!rest.is_empty(), "a record that goes on has bytes left");
         let here = rest.len().min(ROOM_BYTES);
         put(self.block, 0, &rest[..here]);
         put(self.block, BLOCK_BYTES - 4, &u16::try_from(here).expect("within a page").to_le_bytes());

@@ -112,6 +112,7 @@ impl RecordHead {
     /// When they do not hold all of the key.
     #[must_use]
     pub fn split<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        assert!(self.key(bytes).is_some(), "head and key are there");
         bytes[..bytes.len().min(self.record_bytes())].split_at(self.head_bytes + self.key_bytes)
     }
 
@@ -121,7 +122,8 @@ impl RecordHead {
     /// When they are not as long as the record says.
     #[must_use]
     pub fn object(&self, front: &[u8], value: Value) -> Option<Object> {
-        assert!(front.len() == self.head_bytes + self.key_bytes && value.len() == self.value_bytes);
+        assert!(front.len() == self.head_bytes + self.key_bytes, "head and key are all there, and no more");
+        assert!(value.len() == self.value_bytes, "the value is all there, and no more");
         let crc_at = self.head_bytes - 4;
         if u32_at(front, crc_at) != self.crc || checksum(front, crc_at, &value) != self.crc {
             return None;
@@ -170,7 +172,8 @@ pub fn encode(key: &FullKey, object: &Object) -> Vec<u8> {
 /// When key or value are longer than a record can be.
 #[must_use]
 pub fn encode_front(key: &FullKey, object: &Object) -> Vec<u8> {
-    assert!(key.plain().len() <= KEY_BYTES_MAX && object.value.len() <= VALUE_BYTES_MAX);
+    assert!(key.plain().len() <= KEY_BYTES_MAX, "a key of {} bytes", key.plain().len());
+    assert!(object.value.len() <= VALUE_BYTES_MAX, "a value of {} bytes", object.value.len());
     let (_, front_bytes) = sizes(key, object);
     let mut bytes = Vec::with_capacity(front_bytes);
     let has_expiry = if object.expires.is_some() { HAS_EXPIRY } else { 0 };

@@ -86,10 +86,12 @@ impl Window {
     #[must_use]
     pub fn part(&self, from: u64, count: usize) -> (&[u64], u64) {
         assert!(self.covers(from), "a walk goes on where its window is");
+        assert!(count > 0, "a walk gets on");
         let rest = &self.codes[self.codes.partition_point(|code| *code < from)..];
         if rest.len() <= count {
             return (rest, self.to);
         }
+        assert!(rest[count] > rest[0], "codes ascend");
         (&rest[..count], rest[count])
     }
 }

@@ -125,6 +125,7 @@ impl Shard {
     }
 
     fn clear_in_memory(&mut self, clear: &Clear) {
+        assert!(clear.version.is_none(), "a clear forgets once");
         let sequence = self.core.next_sequence();
         let clears = &mut self.core.clears;
         let namespaces = (0..).map(Namespace).zip(clears.below.iter_mut().zip(&mut clears.planned));
@@ -142,6 +143,7 @@ impl Shard {
     }
 
     fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
+        assert!(self.desk.operations.is_empty(), "a clear ends when what came before it is answered");
         if outcome == Outcome::Cleared && !matches!(clear.plan, Plan::Is(_)) {
             for zone in self.core.drives.iter_mut().flat_map(|drive| drive.zones.iter_mut()) {
                 for (_, live) in (0..).map(Namespace).zip(&mut zone.live).filter(|(own, _)| clear.is_of(*own))

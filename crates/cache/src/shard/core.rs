@@ -59,6 +59,13 @@ impl Core {
         (found.hits, found.last_hit) = (found.hits + 1, self.clocks.sequence);
     }
 
+    /// A read of a zone has ended, or what else no reset may overtake.
+    pub(super) fn end_read(&mut self, drive: usize, zone: ZoneIndex) {
+        let readers = &mut self.drives[drive].zones[zone.index()].readers;
+        assert!(*readers > 0, "a read of zone {zone} of drive {drive} ends once");
+        *readers -= 1;
+    }
+
     pub(super) fn take_frame(&mut self) -> Frame {
         self.frames.pop().unwrap_or_else(Frame::zeroed)
     }

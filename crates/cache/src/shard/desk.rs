@@ -56,6 +56,7 @@ impl Desk {
     pub(super) fn answer(&mut self, core: &Core, number: u32, outcome: Outcome, effects: &mut Effects) {
         let operation = self.operations.remove(number);
         assert!(operation.pending == 0 || core.membership.is_frozen(), "an answer waits for entries");
+        assert!(!operation.awaits_page || core.membership.is_frozen(), "an answer waits for its page");
         effects.replies.push(Reply { id: operation.id, outcome });
         self.firsts.remove(operation.hash.spread(), number);
         if let Some(next) = operation.next {

@@ -221,6 +221,7 @@ impl Drive {
     /// An empty drive in a place of so many pages.
     #[must_use]
     pub fn empty(base: u32, span: u32, geometry: &Geometry, options: &Options) -> Drive {
+        assert!(geometry.zones > 0 && geometry.zone_capacity_blocks > 0, "a drive has room");
         let shares = options.shares.on(geometry);
         let used = |zone| if zone < SUPERBLOCK_ZONES { ZoneUse::Kept } else { ZoneUse::Free };
         Drive {
@@ -366,7 +367,11 @@ impl Drive {
     #[must_use]
     pub fn journal_room(&self) -> u32 {
         match self.journal.zones.back() {
-            Some(last) if self.journal.is_open => self.capacity - self.zones[last.zone.index()].end,
+            Some(last) if self.journal.is_open => {
+                let end = self.zones[last.zone.index()].end;
+                assert!(end <= self.capacity, "a zone ends where it does: {end} of {}", self.capacity);
+                self.capacity - end
+            }
             _ => 0,
         }
     }

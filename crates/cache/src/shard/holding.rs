@@ -23,6 +23,7 @@ impl Objects {
 
     /// Takes a new version of a key: for flash, or to hold it. True when it goes to flash.
     pub(super) fn admit(&mut self, core: &mut Core, now: Instant, record: Record) -> bool {
+        assert!(record.again.is_none(), "what is written anew was admitted before");
         let bytes = (record.key.plain().len() + record.object.value.len()) as u64;
         let visit = self.gate.visit(record.hash);
         let is_admitted = self.gate.admits(visit);

@@ -58,6 +58,10 @@ impl Entries {
         }
         core.reset_journal_zones(drive, effects);
         let (room, journal) = (core.drives[drive].journal_room(), &core.drives[drive].journal);
+        debug_assert!(
+            journal.urgent == journal.pending.iter().filter(|pending| pending.shared.is_none()).count(),
+            "what no memory holds is urgent"
+        );
         let carries = journal.carry.as_ref().is_some_and(Carry::wants_block);
         let has_many = || journal.pending.len() >= ENTRIES_MAX || self.wants_entries_on_drives();
         let is_urgent = journal.urgent > 0 || !journal.pending.is_empty() && has_many();
@@ -76,6 +80,7 @@ impl Entries {
             0 => (Purpose::JournalHeader, core.zone_header(drive, zone, Role::Journal)),
             _ => (Purpose::Journal, core.journal_block(drive, zone, offset)),
         };
+        assert!(offset < core.drives[drive].capacity, "an open zone has room");
         core.counters.blocks_journal += 1;
         let own = &mut core.drives[drive];
         own.zones[zone.index()].end = offset + 1;
@@ -98,7 +103,12 @@ impl Entries {
     /// A journal block is durable; the operations that waited for its entries.
     pub(super) fn on_journal_durable(&mut self, core: &mut Core, drive: usize) -> Vec<u32> {
         let journal = &mut core.drives[drive].journal;
-        journal.told = journal.telling.take().expect("a block is in flight");
+        let told = journal.telling.take().expect("a block is in flight");
+        assert!(
+            told.sequence >= journal.told.sequence,
+            "blocks of a journal are on the media one after the other"
+        );
+        journal.told = told;
         if let Some(carry) = &mut journal.carry {
             carry.written();
         }
@@ -124,8 +134,10 @@ impl Core {
     }
 
     fn journal_block(&mut self, drive: usize, zone: ZoneIndex, page: u32) -> Frame {
+        assert!(!self.drives[drive].journal.is_busy(), "one block of a journal is in flight");
         let sequence = self.next_sequence();
         let (life, shape) = (self.life(drive, zone), self.index.shape());
+        assert!(sequence > life.birth && page > 0, "a block is younger than its zone, and behind its header");
         let mut frame = self.take_frame();
         let (room, journal) = (self.drives[drive].journal_room(), &mut self.drives[drive].journal);
         let reserved = journal.carry.as_ref().and_then(|carry| carry.reserved(room)).unwrap_or(0);
@@ -165,6 +177,8 @@ impl Core {
         let Some(zone) = self.drives[drive].find_free() else { return false };
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
+        let newest = own.journal.zones.back().map_or(0, |newest| newest.last);
+        assert!(newest < birth, "zones of a journal stand in the order of their births");
         own.zones.begin(zone, ZoneUse::Journal, (birth, self.clocks.wall), 0);
         let entries = JournalEntries::Movable(Needed::new(&own.zones.births(), birth));
         own.journal.zones.push_back(JournalZone { zone, last: birth, entries });

@@ -10,6 +10,7 @@ impl Shard {
     /// Frames of a batch are on the media.
     pub(super) fn on_written(&mut self, (drive, zone): (usize, ZoneIndex), effects: &mut Effects) {
         let Some(batch) = self.core.end_batch((drive, zone), effects) else { return };
+        assert!(batch.frames.is_empty() && batch.directory == 0, "all of the batch was handed over");
         let place_of = |record: &Record| (record.page, record.ident);
         let landed = batch.records.iter().map(|number| self.objects.buffer.record(*number));
         let superseded: BTreeSet<_> = landed.filter(|record| !record.alive).map(place_of).collect();
@@ -26,6 +27,7 @@ impl Shard {
     fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) -> Option<u32> {
         let Record { key, hash, ident, object, alive, page, again, .. } = self.objects.buffer.land(number);
         let page = page.expect("it was in flight");
+        debug_assert!(self.core.locate(page).0 == drive, "it is where its batch was");
         if !alive {
             return None;
         }

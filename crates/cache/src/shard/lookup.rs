@@ -148,6 +148,7 @@ impl Shard {
 
     /// Reads pages: the first one, or those that follow.
     fn read(&mut self, number: u32, reading: Reading, pages: u32, effects: &mut Effects) {
+        assert!(pages > 0, "a read is of some pages");
         let (drive, zone, page) = self.core.locate(reading.page);
         let offset = page + reading.partial.as_ref().map_or(0, |partial| partial.pages);
         let frames: Vec<Frame> = (0..pages).map(|_| self.core.take_frame()).collect();
@@ -167,7 +168,7 @@ impl Shard {
         effects: &mut Effects,
     ) {
         let Completion { status, zone, frames, .. } = completion;
-        self.core.drives[drive].zones[zone.index()].readers -= 1;
+        self.core.end_read(drive, zone);
         let operation = self.desk.operations.get_mut(number);
         let Stage::Reading(mut reading) = std::mem::replace(&mut operation.stage, Stage::Queued) else {
             unreachable!("a page comes to who reads")

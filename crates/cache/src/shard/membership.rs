@@ -128,6 +128,12 @@ impl Core {
     }
 
     fn record(&mut self, mark: Option<Mark>, effects: &mut Effects) {
+        let places = (self.identity.drives.len(), self.membership.voters.len());
+        assert!(
+            places == (self.drives.len(), self.drives.len()),
+            "each place has a drive, and a say: {places:?}"
+        );
+        assert!(self.membership.job.is_none(), "one record is made at a time");
         self.membership.generation += 1;
         let standing = |drive: usize| match (self.drives[drive].up, self.membership.voters[drive]) {
             (false, _) => Standing::LeftOut,
@@ -181,8 +187,10 @@ impl Core {
         let mut frame = self.take_frame();
         let superblock = &self.membership.job.as_ref().expect("a record is being made").superblock;
         superblock.encode(drive, &mut frame.data);
+        let capacity = self.drives[drive].capacity;
         let log = &mut self.drives[drive].log;
         let (zone, offset) = (log.zone, log.end);
+        assert!(offset < capacity, "the log of superblocks has room: {offset} of {capacity}");
         log.end += 1;
         stamp_superblock(self.identity.cache, drive, zone, offset, superblock.generation).seal(&mut frame);
         self.counters.blocks_superblock += 1;
@@ -216,6 +224,11 @@ impl Core {
             }
             return Vec::new();
         }
+        let Membership { settled, version, .. } = self.membership;
+        assert!(
+            settled < job.version && job.version <= version,
+            "records settle in the order of their versions"
+        );
         self.membership.settled = job.version;
         self.membership.voters = job.superblock.members.iter().map(Member::is_in_use).collect();
         self.membership.quorum = job.superblock.in_use().div_ceil(2);

@@ -155,6 +155,7 @@ impl Memory {
     fn remove(&mut self, number: u32) {
         self.unlink(number);
         let Entry { copied, .. } = *self.entries.remove(number);
+        assert!(copied.weight() <= self.weight, "what goes was counted when it came");
         self.weight -= copied.weight();
         self.by_ident.remove(copied.ident.hash(), number);
     }

@@ -33,6 +33,7 @@ impl Needed {
     /// Those of a journal zone without entries, beside zones of data with these births, lowest first; what is younger does not count.
     #[must_use]
     pub fn new(births: &[u64], birth: u64) -> Needed {
+        debug_assert!(births.is_sorted(), "births stand in their order");
         let births = &births[..births.partition_point(|own| *own < birth)];
         let step = births.len().div_ceil(PARTS).max(1);
         let ends = births.iter().skip(step).step_by(step).chain([&birth]);
@@ -59,6 +60,7 @@ impl Needed {
         let (place, _) = pairs.enumerate().min_by_key(|(_, count)| *count).expect("there are many parts");
         let lower = self.parts.remove(self.older + place);
         self.parts[self.older + place].count += lower.count;
+        debug_assert!(self.parts.is_sorted_by_key(|part| part.last), "parts stand in their order");
     }
 
     /// True when some entry is needed, when this is the birth of the oldest zone of data.

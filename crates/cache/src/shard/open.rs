@@ -49,6 +49,7 @@ impl OpenZones {
 
     /// A zone takes pages of a stream from now on.
     pub fn open(&mut self, stream: Stream, open: OpenZone) {
+        assert!(!self.contains(open.zone), "zone {} takes pages of one stream", open.zone);
         let before = self.by_stream[stream.place()].replace(open);
         assert!(before.is_none(), "a stream has one open zone on a drive");
     }
@@ -56,6 +57,7 @@ impl OpenZones {
     /// One more zone takes pages of young objects from now on.
     pub fn open_more(&mut self, open: OpenZone) {
         assert!(self.of(Stream::Young).is_some(), "the first zone is opened first");
+        assert!(!self.contains(open.zone), "zone {} takes pages already", open.zone);
         self.more.push(open);
     }
 

@@ -91,6 +91,7 @@ pub struct Operation {
 impl Shard {
     /// Queues a request behind those of its key.
     pub(super) fn accept(&mut self, request: Request) {
+        assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
         let Request { id, namespace, op } = request;
         let (key, task) = match op {
             Op::Get { key } => (key, Task::Get(None)),
@@ -208,6 +209,7 @@ impl Shard {
             self.desk.operations.get_mut(number).stage = Stage::Looked { found, certain };
             return self.desk.stalled.push_back(number);
         }
+        assert!(self.desk.operations.get(number).pending == 0, "who decides waits for nothing");
         let wall = self.core.clocks.wall;
         let is_expired = found.as_ref().is_some_and(|object| object.expires.is_some_and(|at| at <= wall));
         let live = found.filter(|_| !is_expired);
@@ -307,6 +309,7 @@ impl Shard {
         for drive in hidden.iter() {
             // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
             if self.core.drives[drive].up {
+                assert!(above[drive] > HIDES_NOTHING, "an entry hides what is on its drive");
                 self.issue_entry(drive, hash, above[drive], number);
             }
         }

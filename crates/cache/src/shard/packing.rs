@@ -110,6 +110,8 @@ impl Objects {
     ) {
         let life = core.life(drive, zone);
         let first = core.drives[drive].zones[zone.index()].end.max(1);
+        let room = (core.drives[drive].capacity - first) as usize;
+        assert!(packed.pages <= room, "{} pages fit a zone with room for {room}", packed.pages);
         let mut pages: Vec<(Frame, u64, u64)> = (0..packed.pages).map(|_| core.empty_page()).collect();
         for (number, place) in &packed.records {
             let record = self.buffer.record(*number);
@@ -132,6 +134,10 @@ impl Objects {
         for (number, (mut frame, sequence, origin)) in pages.into_iter().enumerate() {
             let begun;
             (begun, rest) = rest.split_at(rest.partition_point(|(_, place)| place.page == number));
+            assert!(
+                sequence > life.birth && origin < sequence,
+                "a page is younger than its zone, and what it goes on with"
+            );
             own.zones[zone.index()].last = sequence;
             if let Some(listing) = own.open.listing_mut(zone) {
                 listing.add(sequence, begun.iter().map(listed));
@@ -140,6 +146,7 @@ impl Objects {
             Stamp { life, page, kind: Kind::Records, sequence, origin }.seal(&mut frame);
             frames.push_back(frame);
         }
+        assert!(rest.is_empty(), "each record begins in a page of the batch");
     }
 }
 

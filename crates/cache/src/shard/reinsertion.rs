@@ -91,6 +91,7 @@ impl Quota {
 
     /// True when an object is written anew: its bytes are taken off.
     fn takes(&mut self, heat: u8, bytes: usize) -> bool {
+        assert!(heat <= HEAT_MAX, "nothing is as hot as {heat}");
         let fits = self.wants(heat) && bytes <= self.left && (heat > self.edge || bytes <= self.edge_left);
         if fits {
             self.left -= bytes;
@@ -156,8 +157,8 @@ impl Objects {
     /// True when a drive goes on with its victim though nothing arrives.
     pub(super) fn may_collect(&self, core: &Core, drive: usize) -> bool {
         let goes_on = |collection: &Collection| {
-            let reads = self.has_room_again(core) && core.keeps_pace(drive, collection);
-            collection.bucket.is_some() || !collection.is_reading && reads
+            let reads = || self.has_room_again(core) && core.keeps_pace(drive, collection);
+            collection.bucket.is_some() || !collection.is_reading && reads()
         };
         core.drives[drive].collection.as_ref().is_some_and(goes_on)
     }
@@ -265,6 +266,8 @@ impl Core {
         if collection.hot.is_empty() || self.drives[drive].is_journal_short() {
             return true;
         }
+        assert!(collection.bucket.is_none(), "pages are read when all that was hit is known");
+        assert!(collection.hot.len() <= collection.hot_pages, "what was not read is a part of all");
         let drives = self.drives.iter().filter(|drive| drive.up).count() as u64;
         let written = (self.counters.blocks_in_zones() - collection.begun) / drives.max(1);
         let done = (collection.hot_pages - collection.hot.len()) as u64;
@@ -320,7 +323,7 @@ impl Core {
     /// Pages of a victim were read.
     pub(super) fn on_collected(&mut self, drive: usize, completion: Completion) {
         let Completion { status, zone, offset, frames, .. } = completion;
-        self.drives[drive].zones[zone.index()].readers -= 1;
+        self.end_read(drive, zone);
         // A drive that fails collects nothing any more.
         let Some(collection) = &mut self.drives[drive].collection else { return self.frames.extend(frames) };
         assert!(collection.is_reading && collection.zone == zone, "pages come to who reads them");

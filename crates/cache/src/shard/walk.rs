@@ -168,7 +168,9 @@ impl Walks {
         let count = count.min(walk.asked.stride).clamp(1, BATCH_IDENTS_MAX);
         let (codes, next) = self.window.part(walk.at, count);
         tell_buffered((core, objects), walk, codes);
+        assert!(next > walk.at, "a walk gets on");
         walk.at = next;
+        assert!(codes.len() as u64 <= walk.idents_left, "a batch is a part of what is asked for");
         walk.idents_left -= codes.len() as u64;
         walk.slots.clear();
         for code in codes {
@@ -185,7 +187,7 @@ impl Walks {
     /// A page was read for the first walk.
     pub(super) fn on_page(&mut self, core: &mut Core, page: PageNumber, completion: Completion) {
         let (drive, zone, _) = core.locate(page);
-        core.drives[drive].zones[zone.index()].readers -= 1;
+        core.end_read(drive, zone);
         let mut walk = self.queue.pop_front().expect("a page comes to the walk that reads");
         assert!(walk.reading > 0, "a page comes to the walk that reads");
         walk.reading -= 1;

@@ -87,6 +87,7 @@ impl Objects {
         is_pressed: bool,
         (now, effects): (Instant, &mut Effects),
     ) {
+        assert!(!core.drives[drive].is_written(zone), "one batch at a time goes to a zone");
         let mut frames = VecDeque::new();
         if core.drives[drive].zones[zone.index()].end == 0 {
             frames.push_back(core.zone_header(drive, zone, Role::Data));

@@ -198,6 +198,7 @@ impl Zones {
 
     /// A zone of the journal goes: it holds no data, and no horizon.
     pub fn drop_journal(&mut self, zone: ZoneIndex) {
+        assert!(self.zones[zone.index()].used == ZoneUse::Journal, "zone {zone} is one of the journal");
         self.zones[zone.index()].birth = u64::MAX;
         self.turn(zone, ZoneUse::Resetting);
     }
@@ -205,9 +206,14 @@ impl Zones {
     /// A zone is used for something else.
     pub fn turn(&mut self, zone: ZoneIndex, used: ZoneUse) {
         let found = &mut self.zones[zone.index()];
+        assert!(
+            used != ZoneUse::Resetting || found.readers == 0,
+            "no reset of zone {zone} overtakes a reader"
+        );
         let before = std::mem::replace(&mut found.used, used);
         assert!(before.may_become(used), "zone {zone}: {before:?} does not become {used:?}");
         let birth = found.birth;
+        assert!(self.counts[before as usize] > 0, "zones that are {before:?} were counted");
         self.counts[before as usize] -= 1;
         self.counts[used as usize] += 1;
         if used.holds_data() {
@@ -229,6 +235,7 @@ impl Zones {
     /// Slots of a zone are swept.
     pub fn free(&mut self, zone: ZoneIndex) {
         self.turn(zone, ZoneUse::Free);
+        assert!(self.zones[zone.index()].readers == 0, "nobody reads zone {zone}, which holds nothing");
         self.zones[zone.index()] = Zone::new(ZoneUse::Free);
     }
 

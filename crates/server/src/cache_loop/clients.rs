@@ -271,7 +271,7 @@ impl Clients {
         let fits = connection.make_room(&common.front, false);
         if !fits && self.shortage.may_pass(key, is_first) {
             let has_room = connection.make_room(&common.front, true);
-            assert!(has_room);
+            assert!(has_room, "who has the right of way takes what its command needs");
         } else if !fits {
             self.wait_for_memory(key, is_first);
             return Ok(());
@@ -285,7 +285,7 @@ impl Clients {
     /// The queue stands; who was its first stays so.
     fn wait_for_memory(&mut self, key: Key, is_first: bool) {
         let Some(connection) = self.connected.at(key) else { return };
-        assert!(!connection.is_waiting);
+        assert!(!connection.is_waiting, "a connection stands in the queue once");
         connection.is_waiting = true;
         self.shortage.queue(key, is_first);
     }
@@ -340,7 +340,7 @@ impl Clients {
     /// A client's command goes on with what is known.
     fn tell(&mut self, common: &mut Common<'_>, key: Key, survey: Survey) -> io::Result<()> {
         let Some(connection) = self.connected.at(key) else { return Ok(()) };
-        assert!(connection.awaits_survey);
+        assert!(connection.awaits_survey, "an answer comes for whoever has asked");
         connection.awaits_survey = false;
         common.front.survey = Some(survey);
         self.serve(common, key, false)
@@ -371,6 +371,7 @@ impl Clients {
         let mut dirty = self.outgoing.take();
         for key in dirty.drain(..) {
             let Some(connection) = self.connected.at(key) else { continue };
+            assert!(connection.is_dirty, "a client is in the list once");
             let has_more = common.is_serving() && !connection.session.is_at_rest();
             if connection.company.waits(has_more, |turn| common.cache.is_seen(turn)) {
                 self.outgoing.hold(key);

@@ -63,7 +63,7 @@ impl Outgoing {
 
     /// Gives the memory of a list back.
     pub(super) fn give_back(&mut self, emptied: Vec<Key>) {
-        assert!(emptied.is_empty());
+        assert!(emptied.is_empty(), "all of a list was looked at");
         if self.dirty.is_empty() {
             self.dirty = emptied;
         }

@@ -115,6 +115,7 @@ impl Peers {
         // A loop that stops has given up its surveys.
         let survey = self.surveys.get_mut(&number)?;
         survey.sum.add(part);
+        assert!(survey.parts_missing > 0, "a survey that is whole is answered");
         survey.parts_missing -= 1;
         if survey.parts_missing > 0 {
             return None;

@@ -28,6 +28,7 @@ impl Shortage {
 
     /// A connection waits; who was the first stays so.
     pub fn queue(&mut self, key: Key, is_first: bool) {
+        debug_assert!(!self.queue.contains(&key), "a connection stands in the queue once");
         if is_first {
             self.queue.push_front(key);
         } else {

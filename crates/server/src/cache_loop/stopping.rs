@@ -99,6 +99,7 @@ impl Server<'_> {
 
     /// Says how it went.
     pub(super) fn outcome(&self) -> Result<(), RunError> {
+        assert!(self.common.phase == Phase::Done, "a service ends when it is over");
         if self.common.front.is_idle() && self.common.cache.has_stopped() {
             Ok(())
         } else {

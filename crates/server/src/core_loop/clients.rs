@@ -137,6 +137,7 @@ impl Clients {
             }
             return Ok(());
         };
+        assert!(client.outbox.is_sending(), "what was sent was on its way");
         transfer.advance(*count);
         if !transfer.is_done() {
             client.on_sending(common.desk.now, common.config, *count);

@@ -226,6 +226,7 @@ impl<'v> Desk<'v> {
         self.count_part(operation, is_last);
         match cut {
             Cut::Whole { lba, .. } => {
+                assert!(frames.len() as u64 == cut.blocks(), "a frame for each block of the part");
                 self.submit_change(operation, RequestOp::Write { lba, frames, force_unit_access });
             }
             Cut::Merge { lba, from, to } => {
@@ -289,6 +290,7 @@ impl<'v> Desk<'v> {
     /// Takes a reply of the volume; the answer, if there is one, is for a client.
     pub(crate) fn on_reply(&mut self, reply: Reply) -> Option<Answer> {
         if reply.id == FINAL_FLUSH {
+            assert!(self.final_flush.is_none(), "the last flush is answered once");
             self.final_flush = Some(reply.outcome);
             return None;
         }

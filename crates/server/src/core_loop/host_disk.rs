@@ -44,6 +44,21 @@ enum Phase {
     Left,
 }
 
+impl Phase {
+    /// Moves on. What the kernel has taken back is gone, and what was left is the next server's.
+    fn enter(&mut self, next: Phase) {
+        let is_next = match self {
+            Phase::Starting => matches!(next, Phase::Open | Phase::Left),
+            Phase::Open => matches!(next, Phase::Stopping | Phase::Left),
+            Phase::Stopping => matches!(next, Phase::Open | Phase::Stopped | Phase::Left),
+            Phase::Left => next == Phase::Left,
+            Phase::Stopped => false,
+        };
+        assert!(is_next, "{next:?} does not follow {self:?}");
+        *self = next;
+    }
+}
+
 /// Owner of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
@@ -146,7 +161,7 @@ impl HostDisk {
         if self.phase != Phase::Open {
             return Ok(());
         }
-        self.phase = Phase::Stopping;
+        self.phase.enter(Phase::Stopping);
         self.shown = Some(DiskState::Stopping);
         let number = self.queue.number;
         self.help("stop", move |control| News::Stopped(ublk::stop_unless_used(control, number)))
@@ -175,7 +190,7 @@ impl HostDisk {
                 // The service has given it up meanwhile.
                 News::Started(Ok(())) if self.phase != Phase::Starting => {}
                 News::Started(Ok(())) => {
-                    self.phase = Phase::Open;
+                    self.phase.enter(Phase::Open);
                     self.shown = Some(DiskState::Open);
                     let from = if self.is_recovered { ", taken over from the server before" } else { "" };
                     log::info!("serving {node}{from}");
@@ -186,7 +201,7 @@ impl HostDisk {
                 }
                 News::Stopped(Ok(true)) => {
                     log::info!("{node} is stopped");
-                    self.phase = Phase::Stopped;
+                    self.phase.enter(Phase::Stopped);
                 }
                 News::Stopped(Ok(false)) if goes_on => self.stay("it is in use".to_owned()),
                 News::Stopped(Err(error)) if goes_on => self.stay(format!("it cannot be stopped: {error}")),
@@ -205,14 +220,14 @@ impl HostDisk {
     }
 
     fn stay(&mut self, why: String) {
-        self.phase = Phase::Open;
+        self.phase.enter(Phase::Open);
         self.shown = Some(DiskState::Kept(why));
     }
 
     /// Nothing more is begun.
     pub(super) fn leave(&mut self) {
         if self.phase != Phase::Stopped {
-            self.phase = Phase::Left;
+            self.phase.enter(Phase::Left);
         }
     }
 

@@ -50,6 +50,7 @@ impl Part {
     fn place(&self, bytes_filled: usize) -> (usize, usize, usize) {
         let at = self.cut.first_byte_in_block() + bytes_filled;
         let (index, from) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
+        debug_assert!(bytes_filled < self.bytes_total, "a part that is full has no place left");
         (index, from, (BLOCK_BYTES - from).min(self.bytes_total - bytes_filled))
     }
 }

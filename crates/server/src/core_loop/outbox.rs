@@ -34,6 +34,7 @@ impl Outbox {
             return None;
         }
         let empty = self.spare.take()?;
+        assert!(empty.frames.is_empty(), "frames that were sent are home");
         Some(std::mem::replace(&mut self.queued, empty))
     }
 

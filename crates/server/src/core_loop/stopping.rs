@@ -150,6 +150,7 @@ impl Server<'_> {
 
     /// Says how it went.
     pub(super) fn outcome(self, disk_failure: Option<io::Error>) -> Result<(), RunError> {
+        assert!(self.common.phase == Phase::Done, "a service ends when it is over");
         if self.common.desk.volume.has_ended() {
             return Err(RunError::VolumeEnded);
         }

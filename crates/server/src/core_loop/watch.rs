@@ -45,7 +45,9 @@ impl Watch {
 
     /// Time for which something has been owed without progress, of a watch with this limit.
     pub(crate) fn idle_for(&self, now: Instant, limit: Nanos) -> Option<Nanos> {
-        self.due.map(|due| now.since(Instant(due.0 - limit.0)))
+        let due = self.due?;
+        assert!(limit.0 <= due.0, "a watch is asked with the limit that it was armed with");
+        Some(now.since(Instant(due.0 - limit.0)))
     }
 
     pub(crate) fn is_over(&self, now: Instant) -> bool {

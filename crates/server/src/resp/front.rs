@@ -276,7 +276,10 @@ impl Front {
         let index = u32::try_from(reply.id.0).expect("our names for requests have 32 bits");
         let key = self.waiters.key_at(index).expect("a request is answered once");
         let waiter = self.waiters.remove(key).expect("the key is fresh");
-        assert!(self.memory.reserved >= waiter.bytes_reserved);
+        assert!(
+            self.memory.reserved >= waiter.bytes_reserved,
+            "what a request takes is reserved until its reply"
+        );
         self.memory.reserved -= waiter.bytes_reserved;
         let found = match &reply.outcome {
             Outcome::Found(found) | Outcome::Updated { before: found, .. } => found.as_ref(),
@@ -303,7 +306,7 @@ impl Front {
 
     /// Begins to exclude the commands of all others, those of other fronts from what a shard has.
     pub fn exclude_others(&mut self, client: Key, shard: usize) {
-        assert!(self.admits(client));
+        assert!(self.admits(client), "one client at a time excludes all others");
         self.exclusive = Some((client, shard));
     }
 

@@ -62,6 +62,7 @@ impl Segments {
     }
 
     fn push(&mut self, address: GuestAddress, bytes: u32) {
+        assert!(bytes > 0, "a run has bytes");
         self.runs.push((address, bytes));
         self.bytes += u64::from(bytes);
     }
@@ -89,6 +90,7 @@ impl Segments {
     /// Address of the last byte, which is taken off.
     pub fn take_last(&mut self) -> Option<GuestAddress> {
         let (address, bytes) = self.runs.last_mut()?;
+        assert!(*bytes > 0 && self.bytes >= u64::from(*bytes), "a run that is empty is taken off");
         *bytes -= 1;
         self.bytes -= 1;
         let last = GuestAddress(address.0 + u64::from(*bytes));

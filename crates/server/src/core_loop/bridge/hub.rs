@@ -118,7 +118,7 @@ impl<'v> Hub<'v> {
         if reply.frames.is_empty() {
             pool.take_many(frames_count, &mut reply.frames);
         }
-        assert!(reply.frames.len() == frames_count);
+        assert!(reply.frames.len() == frames_count, "a visitor leaves with as many frames as it brought");
         pool.disown(frames_count);
         reply.id = id;
         (origin, reply)

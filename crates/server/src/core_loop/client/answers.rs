@@ -119,5 +119,6 @@ fn part_bytes(range: ByteRange, first_block: u64, blocks: u64) -> (u64, u32) {
     let block_from = (range.first_block().0 + first_block) * BLOCK_BYTES_U64;
     let from = range.from.max(block_from);
     let to = range.to.min(block_from + blocks * BLOCK_BYTES_U64);
+    assert!(from < to, "a part has bytes that were asked for: {range:?} from block {first_block} on");
     (from, u32::try_from(to - from).expect("a part is at most 1 MiB"))
 }

@@ -131,6 +131,7 @@ impl Client {
         range: ByteRange,
         next_block: u64,
     ) -> Step {
+        assert!(next_block <= range.blocks(), "a read ends with its range: block {next_block} of {range:?}");
         let blocks_left = range.blocks() - next_block;
         if !self.structured && (blocks_left == 0 || desk.parts_pending(operation) > 0) {
             return Step::Pause(Pause::Answers);
@@ -168,6 +169,7 @@ impl Client {
         let cut = self.inbox.part().expect("it was just filled").cut;
         let frames = self.inbox.end_part(desk.spare_vector());
         rest.from += cut.bytes();
+        assert!(rest.from <= rest.to, "a part lies in its request: {rest:?}");
         let is_last = rest.from == rest.to;
         desk.write_part(operation, cut, frames, force_unit_access, is_last);
         self.stage =
