@@ -272,6 +272,10 @@ impl Shard {
             _ => {}
         }
         self.core.frames.extend(completion.frames);
+        if purpose == Purpose::Finish {
+            // Also of a drive that has failed: another one takes its place when nothing of it is under way.
+            self.core.end_read(drive, completion.zone);
+        }
         if !self.core.drives[drive].up {
             return;
         }
@@ -293,7 +297,6 @@ impl Shard {
             Purpose::Reset => self.core.on_reset(drive, completion.zone, effects),
             Purpose::ResetFlush => self.core.on_reset_durable(drive, ZoneIndex(slot)),
             Purpose::Finish => {
-                self.core.end_read(drive, completion.zone);
                 assert!(self.core.drives[drive].finishing > 0, "a zone ends that was being finished");
                 self.core.drives[drive].finishing -= 1;
             }
@@ -365,4 +368,53 @@ pub fn locate(drives: &[Drive], page: PageNumber) -> (usize, ZoneIndex, u32) {
 
 fn command(drive: usize, zone: ZoneIndex, token: Token, op: DeviceOp) -> DriveCommand {
     DriveCommand { drive: DriveIndex::at(drive), command: Command { token, zone, op } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::tests::geometry;
+    use zone::device::Op;
+
+    /// A shard of three empty drives, whose record is not made yet.
+    fn shard() -> Shard {
+        let (geometry, options) = (geometry(40, 14), Options::default());
+        let span = u32::try_from(geometry.capacity_blocks()).unwrap();
+        let drives = (0..3).map(|drive| Drive::empty(drive * span, span, &geometry, &options)).collect();
+        let identity = Identity {
+            cache: [1; 16],
+            secret: [2; 16],
+            drives: (0..3).map(|drive| [drive; 16]).collect(),
+            epoch: 1,
+        };
+        Shard::new(Recovered {
+            identity,
+            options,
+            index: Index::new(crate::hash::Shape::new(64, 12).unwrap()),
+            drives,
+            wall: WallMillis(0),
+            clears: Clears::default(),
+            membership: Membership::new(1, vec![true; 3], 2),
+            sharing: Sharing::default(),
+            entries: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_drive_that_fails_as_a_zone_is_finished_can_be_replaced() {
+        let (mut shard, mut effects) = (shard(), Effects::default());
+        let (zone, open) = shard.core.begin_zone(0, crate::policy::Stream::Young).unwrap();
+        shard.core.drives[0].open.open(crate::policy::Stream::Young, open);
+        shard.core.drives[0].zones[zone.index()].end = 1;
+        shard.core.close_zone(0, zone, &mut effects);
+        let DriveCommand { drive, command } = effects.commands.pop().unwrap();
+        assert!(matches!(command.op, Op::Finish));
+        assert_eq!(shard.core.drives[0].zones[zone.index()].readers, 1);
+        let (token, status) = (command.token, Status::DeviceGone);
+        let completion =
+            Completion { token, status, zone, offset: 0, frames: Vec::new(), report: Vec::new() };
+        shard.complete(drive, completion, &mut effects);
+        assert!(!shard.core.drives[0].up);
+        assert_eq!(shard.core.drives[0].zones[zone.index()].readers, 0, "nothing of it is under way");
+    }
 }

@@ -208,7 +208,7 @@ impl Core {
     }
 
     /// A free zone begins a life with pages of a stream.
-    fn begin_zone(&mut self, drive: usize, stream: Stream) -> Option<(ZoneIndex, OpenZone)> {
+    pub(super) fn begin_zone(&mut self, drive: usize, stream: Stream) -> Option<(ZoneIndex, OpenZone)> {
         let zone = self.drives[drive].find_free()?;
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
