@@ -6,7 +6,7 @@
 
 use crate::phase::{Phases, cargo, output, run as run_program};
 use crate::root;
-use crate::tools::install;
+use crate::tools::{self, install};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn build(folder: &Path, target_dir: &Path, revision: &str) -> Result<PathBuf> {
     install(&["musl-tools"], &["musl-gcc"])?;
     let program = build_program(target_dir)?;
     write_words(&program, &root().join("target/deb"))?;
-    let packer = packer()?;
+    let packer = tools::built("cargo-deb", CARGO_DEB)?;
     let name = folder.join(format!("zoneweave_{}-{revision}_amd64.deb", env!("CARGO_PKG_VERSION")));
     let mut pack = Command::new(packer);
     pack.current_dir(root()).args(["deb", "--no-build", "--no-strip", "--target", TARGET]);
@@ -85,20 +85,6 @@ fn write_words(program: &Path, folder: &Path) -> Result<()> {
         fs::write(&path, script).with_context(|| format!("{}", path.display()))?;
     }
     Ok(())
-}
-
-/// cargo-deb, built once into `target/tools`.
-fn packer() -> Result<PathBuf> {
-    let folder = root().join("target/tools");
-    let program = folder.join("bin/cargo-deb");
-    let has_it =
-        program.is_file() && output(Command::new(&program).arg("--version"))?.trim().ends_with(CARGO_DEB);
-    if !has_it {
-        let mut command = cargo();
-        command.args(["install", "--locked", "--force", "cargo-deb", "--version", CARGO_DEB, "--root"]);
-        run_program(command.arg(&folder))?;
-    }
-    Ok(program)
 }
 
 /// Seconds at which the last commit was made: times in the package.

@@ -4,10 +4,12 @@
 //! list     crates/sim/mutants: what is wrong, and which text becomes which
 //! splice   edits of one file
 //! tree     the scratch copy with all of them
+//! drawn    mutants of a generator in its place, which nobody chose
 //! ```
 //! The code of the product knows nothing of them: `tidy` checks that each still applies, and here a scratch copy is
 //! edited, built once, and run.
 
+mod drawn;
 pub mod list;
 mod splice;
 mod tree;
@@ -16,7 +18,7 @@ use crate::phase::{self, cargo};
 use crate::{root, tidy};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 /// Builds that can have bugs have a folder of their own.
 const TARGET: &str = "target/mutants";
@@ -46,6 +48,35 @@ pub fn write() -> Result<()> {
     std::fs::write(&path, document).with_context(|| DOCUMENT.to_owned())
 }
 
+/// Shows which of the mutants that a seed draws are found: those of cargo-mutants, which nobody chose.
+pub fn run_drawn(words: &[String]) -> Result<ExitCode> {
+    let mut numbers = [1, drawn::COUNT, drawn::RUNS];
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let place = ["--seed", "--count", "--runs"].iter().position(|option| option == word);
+        let place =
+            place.with_context(|| format!("`{word}` is not an option; there are --seed, --count, --runs"))?;
+        let value = words.next().with_context(|| format!("{word} wants a number"))?;
+        numbers[place] = value.parse().with_context(|| format!("{word} {value}: no number"))?;
+    }
+    let [seed, count, runs] = numbers;
+    let tree = root().join(TREE);
+    let unviable = drawn::write(u64::try_from(seed)?, count, &tree, TARGET)?;
+    println!("{count} mutants drawn by seed {seed}; {unviable} others do not compile");
+    phase::run(cargo().args(["build", "--release", "--target-dir", TARGET]).args(package(TREE)))?;
+    let left = drawn::left_by_simulation(&root().join(TARGET).join("release/mutants"), runs)?;
+    let left = drawn::left_by_tests(left, &tree, TARGET)?;
+    println!("\n{} of {count} are found by neither", left.len());
+    left.iter().for_each(|(name, what)| println!("{name}: {what}"));
+    Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Arguments that name the program which looks for mutants, of a scratch copy.
+fn package(tree: &str) -> [String; 6] {
+    let manifest = format!("{tree}/Cargo.toml");
+    ["--package", "zoneweave-sim", "--bin", "mutants", "--manifest-path", &manifest].map(str::to_owned)
+}
+
 fn build() -> Result<PathBuf> {
     let files = tidy::text_files()?;
     let mutants = match list::read(&list::texts(&files)) {
@@ -57,9 +88,7 @@ fn build() -> Result<PathBuf> {
         }
     };
     tree::write(root(), &tidy::paths()?, &root().join(TREE), &mutants)?;
-    let manifest = format!("{TREE}/Cargo.toml");
-    let package = ["--package", "zoneweave-sim", "--bin", "mutants", "--manifest-path", &manifest];
-    phase::run(cargo().args(["build", "--release", "--target-dir", TARGET]).args(package))?;
+    phase::run(cargo().args(["build", "--release", "--target-dir", TARGET]).args(package(TREE)))?;
     Ok(root().join(TARGET).join("release/mutants"))
 }
 

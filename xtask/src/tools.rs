@@ -1,8 +1,9 @@
 //! The clients that the end-to-end tests drive: which are here, and where to get the others.
 
-use crate::phase::run;
+use crate::phase::{self, run};
+use crate::root;
 use anyhow::{Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Test by which a tool is found.
@@ -103,6 +104,24 @@ pub fn provide() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A program of cargo's, built once into `target/tools`.
+///
+/// # Errors
+/// When it cannot be built.
+pub fn built(name: &str, version: &str) -> Result<PathBuf> {
+    let folder = root().join("target/tools");
+    let program = folder.join("bin").join(name);
+    // What cargo notes of all that it installed there: not every program tells its version.
+    let noted = std::fs::read_to_string(folder.join(".crates.toml")).unwrap_or_default();
+    let has_it = program.is_file() && noted.contains(&format!("\"{name} {version} "));
+    if !has_it {
+        let mut command = phase::cargo();
+        command.args(["install", "--locked", "--force", name, "--version", version, "--root"]);
+        phase::run(command.arg(&folder))?;
+    }
+    Ok(program)
 }
 
 /// Installs Debian packages when one of their programs is not here; as root, else says what is missing.

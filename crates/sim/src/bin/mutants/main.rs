@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use switch::{ALL, About, World, choose};
 
-const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--world log|inplace|conventional|inband|cache] [--markdown | --json | --minimise | --aim SCENARIO]";
+const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--no-needs] [--world log|inplace|conventional|inband|cache] [--markdown | --json | --minimise | --aim SCENARIO]";
 /// Runs within which a seed must find a mutant.
 const RUNS: u64 = 5_000;
 /// Other fates of the same steps that are tried before a kind of step counts as needed.
@@ -40,6 +40,8 @@ struct Options {
     runs: u64,
     jobs: usize,
     scenarios: bool,
+    /// What the run that finds a mutant takes is told.
+    needs: bool,
     form: Form,
     /// Scenario whose plan gets another seed.
     aim: Option<String>,
@@ -117,7 +119,7 @@ fn main() -> ExitCode {
         Form::Json => println!("{}", serde_json::to_string_pretty(&verdicts).expect("names and numbers")),
     }
     eprintln!("{} of {} mutants found", verdicts.len() - survivors.len(), verdicts.len());
-    if options.only.is_empty() && !options.past {
+    if options.only.is_empty() && !options.past && options.needs {
         let unneeded = unneeded(&verdicts);
         if !unneeded.is_empty() {
             eprintln!("no mutant needs: {}", unneeded.join(", "));
@@ -164,6 +166,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         runs: RUNS,
         jobs: 2,
         scenarios: true,
+        needs: true,
         form: Form::Text,
         aim: None,
         world: None,
@@ -178,6 +181,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--jobs" => options.jobs = usize::try_from(number(value()?)?.clamp(1, 64)).expect("at most 64"),
             "--past" => options.past = true,
             "--no-scenarios" => options.scenarios = false,
+            "--no-needs" => options.needs = false,
             "--markdown" => options.form = Form::Markdown,
             "--json" => options.form = Form::Json,
             "--minimise" => options.form = Form::Scenarios,
@@ -227,7 +231,7 @@ fn search(about: &About, options: &Options) -> Search {
     let (found, runs) = find(about.name, options);
     // Tries of a run that does not end would each leave a thread behind.
     let ended = found.as_ref().filter(|(_, _, failure)| !failure.is_endless);
-    let needs = ended.map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
+    let needs = ended.filter(|_| options.needs).map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
     if let Some((_, scenario, _)) = ended.filter(|_| options.form == Form::Scenarios) {
         println!("{}", smallest(about, scenario).to_toml());
     }

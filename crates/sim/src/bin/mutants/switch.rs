@@ -38,8 +38,12 @@ pub enum World {
 /// All of them.
 pub const ALL: &[About] = &[];
 
-/// The number of the mutant that was chosen; zero is none.
-static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+/// The number of the mutant that was chosen; zero is none, and [`UNASKED`] nobody has looked.
+static CHOSEN: AtomicUsize = AtomicUsize::new(UNASKED);
+/// Number of none: the variable is asked first.
+const UNASKED: usize = usize::MAX;
+/// Variable that names a mutant for programs that do not choose one: tests of a scratch copy.
+const VARIABLE: &str = "ZONEWEAVE_MUTANT";
 
 /// Chooses the mutant that this process is, from now on; `None` is none.
 ///
@@ -53,7 +57,16 @@ pub fn choose(name: Option<&str>) {
 #[inline]
 #[must_use]
 pub fn is(number: usize) -> bool {
-    CHOSEN.load(Ordering::Relaxed) == number
+    let chosen = CHOSEN.load(Ordering::Relaxed);
+    if chosen == UNASKED { named() == number } else { chosen == number }
+}
+
+/// The number of the mutant that the variable names; asked once.
+#[cold]
+fn named() -> usize {
+    let named = std::env::var(VARIABLE).map_or(0, |name| number(&name));
+    CHOSEN.store(named, Ordering::SeqCst);
+    named
 }
 
 /// The number of a mutant, from one; known when the program is built.
