@@ -62,6 +62,11 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
             assert!(report::zones_max(&geometry) >= 63);
         }
     }
+    if let Ok(Some((zone, found))) = report::parse_first(data, 2, ZONE_SIZE_BLOCKS) {
+        assert!(zone >= 2);
+        let again = report::encode(zone, &[found], ZONE_SIZE_BLOCKS);
+        assert_eq!(report::parse_first(&again, 2, ZONE_SIZE_BLOCKS), Ok(Some((zone, found))));
+    }
     if let Ok(found) = report::parse(data, (0, ZONES), ZONE_SIZE_BLOCKS) {
         assert_eq!(found.len(), ZONES as usize);
         let again = report::encode(0, &found, ZONE_SIZE_BLOCKS);

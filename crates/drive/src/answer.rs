@@ -27,6 +27,7 @@ impl Asked {
             | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
+            | Op::FindTurned { .. }
             | Op::Flush
             | Op::SelfTest { .. } => 0,
         };
@@ -63,6 +64,15 @@ impl Asked {
             Err(status) => self.plain(Err(status)),
         }
     }
+
+    /// The completion of a search for a zone: `outcome` holds the number of zones before it.
+    pub(crate) fn found(self, outcome: Result<Option<(u32, ZoneDescriptor)>, Status>) -> Completion {
+        match outcome {
+            Ok(Some((offset, zone))) => Asked { offset, ..self }.report(Ok(vec![zone])),
+            Ok(None) => self.plain(Ok(())),
+            Err(status) => self.plain(Err(status)),
+        }
+    }
 }
 
 /// The frames of a command that will not be executed.
@@ -76,6 +86,7 @@ pub(crate) fn frames_of(op: Op) -> Vec<Frame> {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => Vec::new(),
     }

@@ -224,6 +224,10 @@ impl<D: BlockDevice> ConventionalDrive<D> {
                 let report = self.rules.report(asked.zone, count);
                 self.done.push(asked.report(report));
             }
+            Op::FindTurned { count } => {
+                let found = self.rules.find_turned(asked.zone, count);
+                self.done.push(asked.found(found));
+            }
             Op::Open => self.obey(asked, |rules| rules.open(asked.zone)),
             Op::Close => self.obey(asked, |rules| rules.close(asked.zone)),
             Op::OpenWithArea => self.obey(asked, |rules| rules.open_with_area(asked.zone)),

@@ -293,6 +293,7 @@ impl EmulatedDrive {
             Op::OpenWithArea => asked.plain(self.open_with_area(zone)),
             Op::Close => asked.plain(self.transition(zone, ZoneTable::close)),
             Op::Report { count } => asked.report(self.table.report(zone, count)),
+            Op::FindTurned { count } => asked.found(self.table.find_turned(zone, count)),
             Op::Flush => match &mut self.helper {
                 Some(helper) => return helper.ask(asked, Task::Flush),
                 None => asked.plain(Ok(())),

@@ -289,6 +289,7 @@ fn frame_count(op: &Op) -> usize {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => 0,
     }

@@ -72,6 +72,8 @@ enum Waiter {
     Move,
     /// State of a zone of which a command failed, and the reset or finish that is answered with it.
     State { zone: ZoneIndex, change: Option<(u32, Status)> },
+    /// Search for zones that turned.
+    Search { slot: u32 },
 }
 
 /// Work on a command of the host.
@@ -83,6 +85,8 @@ enum Work {
     Finish(manage::Finish),
     Flush(Option<Durable>),
     SelfTest,
+    /// Search for a zone that turned, among so many.
+    Search(u32),
 }
 
 /// A command of the host that is not answered.
@@ -219,6 +223,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 let report = self.rules.report(asked.zone, count);
                 self.done.push(asked.report(report));
             }
+            Op::FindTurned { count } => self.begin_search(now, asked, count),
             Op::Open => self.obey(asked, |rules| rules.open(asked.zone)),
             Op::Close => self.obey(asked, |rules| rules.close(asked.zone)),
             Op::OpenWithArea => self.obey(asked, |rules| rules.open_with_area(asked.zone)),
@@ -243,7 +248,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
 
     fn take_answer(&mut self, now: Instant, answer: Completion) {
         let slot = u32::try_from(answer.token.0).expect("tokens are slots");
-        let Completion { status, mut frames, report, .. } = answer;
+        let Completion { status, offset, mut frames, report, .. } = answer;
         let has_succeeded = status == Status::Success;
         match self.waiters.remove(slot) {
             Waiter::Data(slot) => self.take_data(now, slot, status, frames),
@@ -284,6 +289,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
                 self.take_move(now, status, &report);
             }
             Waiter::State { zone, change } => self.take_state(now, zone, change, &report),
+            Waiter::Search { slot } => self.take_search(now, slot, status, offset, &report),
             Waiter::Flush => {
                 let durable = self.media.flush.take().expect("a flush of the drive's own");
                 if has_succeeded {
@@ -310,7 +316,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let outcome = if status == Status::Success { Ok(()) } else { Err(status) };
         match &mut self.tasks.get_mut(slot).work {
             Work::Read(_) => self.take_read(slot, status, frames),
-            Work::Write(_) => unreachable!("writes are answered by their lane"),
+            Work::Write(_) | Work::Search(_) => unreachable!("writes and searches are answered elsewhere"),
             Work::Finish(_) => self.take_finish(now, slot, status, frames),
             Work::Reset => self.take_reset(now, slot, outcome),
             Work::SelfTest => {
@@ -361,7 +367,7 @@ impl Work {
         match self {
             Work::Read(read) => read.into_frames(),
             Work::Write(write) => write.into_frames(),
-            Work::Reset | Work::Finish(_) | Work::Flush(_) | Work::SelfTest => Vec::new(),
+            Work::Reset | Work::Finish(_) | Work::Flush(_) | Work::SelfTest | Work::Search(_) => Vec::new(),
         }
     }
 }

@@ -52,6 +52,7 @@ impl ZonedDevice for NullDrive {
             Op::Commit { end } => asked.plain(table.commit(zone, end)),
             Op::Close => asked.plain(table.close(zone)),
             Op::Report { count } => asked.report(table.report(zone, count)),
+            Op::FindTurned { count } => asked.found(table.find_turned(zone, count)),
             Op::Flush | Op::SelfTest { .. } => asked.plain(Ok(())),
         };
         self.ready.push(completion);

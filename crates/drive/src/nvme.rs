@@ -24,6 +24,7 @@ mod outcome;
 mod passthrough;
 pub mod quirk;
 pub mod report;
+mod search;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -38,6 +39,7 @@ use outcome::{Outcome, outcome_of};
 use passthrough::{Answer, Job, Queue, Ring};
 use quirk::Quirks;
 use rustix::fd::OwnedFd;
+use search::Search;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use wire::{Action, Payload, Transition};
@@ -81,6 +83,8 @@ enum Kind {
         /// Tasks that were begun before it, when there was no other: none may change a zone meanwhile.
         alone_since: Option<u64>,
     },
+    /// Zones that turned: read-only ones are asked for first.
+    Search(Search),
 }
 
 /// What is known of a zone.
@@ -174,7 +178,13 @@ impl<Q: Queue> NvmeDrive<Q> {
             Op::OpenWithArea | Op::Commit { .. } => return Some(Status::InvalidZoneOperation),
             // There is nothing beside the blocks.
             Op::SelfTest { .. } => return Some(Status::Success),
-            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => return None,
+            Op::Reset
+            | Op::Finish
+            | Op::Open
+            | Op::Close
+            | Op::Report { .. }
+            | Op::FindTurned { .. }
+            | Op::Flush => return None,
         };
         let count = block_count(frames);
         if count == 0 || count > most {
@@ -201,6 +211,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             Kind::Append => Action::Append { zone_start: start },
             Kind::Manage(transition) => Action::Manage { zone_start: start, transition: *transition },
             Kind::Flush => Action::Flush,
+            Kind::Search(search) => search.action(start),
             Kind::Report { found, .. } => {
                 let found = found.len() as u64;
                 Action::Report { zone_start: start + found * u64::from(self.geometry.zone_size_blocks) }
@@ -210,6 +221,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             Kind::Report { zones_left, .. } => {
                 Payload::of_bytes(report::bytes_of((*zones_left).min(report::zones_max(&self.geometry))))
             }
+            Kind::Search(_) => Payload::of_bytes(report::bytes_of(1)),
             Kind::Read { .. } | Kind::Write => {
                 let part = self.quirks.blocks_of_command(block_count(&task.left)) as usize;
                 let rest = if part == task.left.len() { Vec::new() } else { task.left.split_off(part) };
@@ -310,6 +322,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             Kind::Manage(Transition::Reset) => (line.pointer, line.was_full) = (0, false),
             Kind::Manage(Transition::Close | Transition::Finish | Transition::Open) | Kind::Flush => {}
             Kind::Report { .. } => return self.advance_report(slot, bytes),
+            Kind::Search(_) => return self.advance_search(slot, bytes),
         }
         if task.left.is_empty() { self.end(slot, Status::Success) } else { self.begin(slot) }
     }
@@ -376,7 +389,7 @@ impl<Q: Queue> NvmeDrive<Q> {
         let status = match self.tasks.get(slot).kind {
             Kind::Read { .. } => Status::UnrecoveredReadError,
             Kind::Write | Kind::Append => Status::WriteFault,
-            Kind::Manage(_) | Kind::Flush | Kind::Report { .. } => Status::InternalError,
+            Kind::Manage(_) | Kind::Flush | Kind::Report { .. } | Kind::Search(_) => Status::InternalError,
         };
         self.end(slot, status);
     }
@@ -406,6 +419,9 @@ impl<Q: Queue> NvmeDrive<Q> {
         let is_write = matches!(kind, Kind::Write);
         let report = match kind {
             Kind::Report { found, .. } if status == Status::Success => found,
+            Kind::Search(search) if status == Status::Success => {
+                return self.done.push(asked.found(Ok(search.found())));
+            }
             _ => Vec::new(),
         };
         self.done.push(Completion { report, ..asked.done(Err(status), moved) });
@@ -495,6 +511,10 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
                 let zones_left = (*count).min(self.geometry.zones - command.zone.0);
                 let alone_since = self.tasks.is_empty().then_some(self.begun + 1);
                 Kind::Report { zones_left, found: Vec::new(), alone_since }
+            }
+            Op::FindTurned { count } => {
+                let zones = (*count).min(self.geometry.zones - command.zone.0);
+                Kind::Search(Search::among(zones))
             }
             Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => unreachable!("answered above"),
         };

@@ -244,7 +244,7 @@ impl Patient {
         if let Some(line) = self.zones.get_mut(asked.zone.index()) {
             note(line, &kind, status, (offset, count));
         }
-        let offset = if kind == Kind::Append { offset } else { asked.offset };
+        let offset = if kind.is_placed_by_drive() { offset } else { asked.offset };
         front.extend(frames);
         self.done.push(Completion { report, offset, ..asked.done(Err(status), front) });
     }
@@ -293,7 +293,7 @@ impl Patient {
         }
         let (zone, blocks) = (pending.asked.zone, pending.blocks);
         let has_appended = pending.kind == Kind::Append && status == Status::Success;
-        let offset = if pending.kind == Kind::Append { offset } else { pending.next_offset() };
+        let offset = if pending.kind.is_placed_by_drive() { offset } else { pending.next_offset() };
         // A drive that lost power may take commands again before it is known that others were cut off.
         if has_appended && state != State::Lost && !self.zones[zone.index()].is_free(offset, blocks) {
             log::error!(
@@ -447,6 +447,7 @@ impl Patient {
                 | Kind::Close
                 | Kind::Other(_)
                 | Kind::Report { .. }
+                | Kind::FindTurned { .. }
                 | Kind::Flush
                 | Kind::SelfTest { .. } => {}
             }

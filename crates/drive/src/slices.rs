@@ -167,7 +167,7 @@ impl ZonedDevice for Slice {
             let asked = Asked::of(token, zone, &op);
             return self.refused.push(asked.done(Err(Status::LbaOutOfRange), frames_of(op)));
         }
-        if let Op::Report { count } = &mut op {
+        if let Op::Report { count } | Op::FindTurned { count } = &mut op {
             *count = (*count).min(self.geometry.zones - zone.0);
         }
         self.shared.in_flight.fetch_add(1, Ordering::Relaxed);

@@ -89,7 +89,13 @@ impl ZonedDisk {
             Op::Append { .. } | Op::OpenWithArea | Op::Commit { .. } => Some(Status::InvalidZoneOperation),
             // There is nothing beside the blocks.
             Op::SelfTest { .. } => Some(Status::Success),
-            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => None,
+            Op::Reset
+            | Op::Finish
+            | Op::Open
+            | Op::Close
+            | Op::Report { .. }
+            | Op::FindTurned { .. }
+            | Op::Flush => None,
         }
     }
 
@@ -126,13 +132,14 @@ impl ZonedDisk {
         self.end(slot, status, frames);
     }
 
-    fn take_zone_answer(&mut self, Answer { slot, outcome }: Answer) {
-        let Pending { asked, .. } = self.pending.remove(slot);
+    fn take_zone_answer(&mut self, Answer { slot, outcome, before }: Answer) {
+        let Pending { mut asked, .. } = self.pending.remove(slot);
         let report = outcome.map_err(|error| status_of_error(&error)).and_then(|lines| {
             let told: Option<Vec<ZoneDescriptor>> =
                 lines.iter().map(|line: &Line| self.shape.descriptor(line)).collect();
             told.ok_or(Status::InternalError)
         });
+        asked.offset = before;
         self.done.push(asked.report(report));
     }
 }
@@ -173,6 +180,10 @@ impl ZonedDevice for ZonedDisk {
             Op::Report { count } => {
                 let count = count.min(self.geometry.zones - zone.0);
                 self.helper.ask(slot, Task::Report { zone: zone.0, count });
+            }
+            Op::FindTurned { count } => {
+                let count = count.min(self.geometry.zones - zone.0);
+                self.helper.ask(slot, Task::Search { zone: zone.0, count });
             }
             Op::Reset => self.helper.ask(slot, change(Change::Reset)),
             Op::Finish => self.helper.ask(slot, change(Change::Finish)),

@@ -72,6 +72,7 @@ impl ZonedDevice for CachedDrive {
             | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
+            | Op::FindTurned { .. }
             | Op::SelfTest { .. } => {}
         }
         self.drive.submit(now, command);

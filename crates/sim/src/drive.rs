@@ -819,7 +819,12 @@ impl Drive {
     fn kind_of(&mut self, command: &Command) -> Kind {
         let zone = command.zone.index();
         match &command.op {
-            Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close | Op::SelfTest { .. } => Kind::Read,
+            Op::Read { .. }
+            | Op::Report { .. }
+            | Op::FindTurned { .. }
+            | Op::Open
+            | Op::Close
+            | Op::SelfTest { .. } => Kind::Read,
             Op::OpenWithArea => Kind::Area,
             Op::Commit { .. } => Kind::Commit,
             Op::Finish => Kind::Finish,
@@ -902,7 +907,10 @@ impl Drive {
                 self.before_reset(command.zone);
             }
             // A flush that nobody was told of promises nothing.
-            if !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. }) {
+            if !matches!(
+                command.op,
+                Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::Flush | Op::SelfTest { .. }
+            ) {
                 self.run(command);
             }
             return;
@@ -1073,7 +1081,9 @@ fn stub(op: &mut Op, fate: u64) -> Op {
         Op::OpenWithArea => Op::OpenWithArea,
         Op::Commit { end } => Op::Commit { end: *end },
         Op::Close => Op::Close,
-        Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => Op::Flush,
+        Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::Flush | Op::SelfTest { .. } => {
+            Op::Flush
+        }
     }
 }
 

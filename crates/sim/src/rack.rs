@@ -42,7 +42,10 @@ impl Meeting {
 
     /// The first server asks for something.
     fn note(&mut self, drive: usize, command: &Command) {
-        let changes = !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::SelfTest { .. });
+        let changes = !matches!(
+            command.op,
+            Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::SelfTest { .. }
+        );
         if self.refused.is_some() && self.written_after.is_none() && changes {
             let what = match command.op {
                 Op::Write { .. } | Op::Append { .. } => "a write",

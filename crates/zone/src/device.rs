@@ -149,6 +149,12 @@ pub enum Op {
         /// Most descriptors wanted.
         count: u32,
     },
+    /// Finds the first of `count` zones, starting with the command's zone, that turned read-only or offline. The report has
+    /// its descriptor, or nothing; the completion's offset says how many zones behind the command's zone it lies.
+    FindTurned {
+        /// Most zones looked at.
+        count: u32,
+    },
     /// Makes every write that completed before this command durable against power failure.
     Flush,
     /// Verifies what the drive needs beside its blocks to be found and opened again: [`Status::InternalError`] when that
@@ -179,11 +185,12 @@ pub struct Completion {
     pub status: Status,
     /// The command's zone.
     pub zone: ZoneIndex,
-    /// First block read, as asked; first block written, for writes and appends that succeeded.
+    /// First block read, as asked; first block written, for writes and appends that succeeded; of a search for zones, how
+    /// many lie before the one that was found.
     pub offset: u32,
     /// The command's frames, home again whatever the status.
     pub frames: Vec<Frame>,
-    /// Answer to a report.
+    /// Answer to a report, or to a search for zones.
     pub report: Vec<ZoneDescriptor>,
 }
 
@@ -217,6 +224,12 @@ impl ZoneState {
     #[must_use]
     pub fn is_active(self) -> bool {
         self.is_open() || self == ZoneState::Closed
+    }
+
+    /// Takes no more writes, for good: the drive may turn a zone so by itself, whatever its state is.
+    #[must_use]
+    pub fn has_turned(self) -> bool {
+        matches!(self, ZoneState::ReadOnly | ZoneState::Offline)
     }
 }
 

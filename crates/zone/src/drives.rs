@@ -269,6 +269,7 @@ fn refuse(command: Command) -> Completion {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => (0, Vec::new()),
     };

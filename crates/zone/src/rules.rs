@@ -228,17 +228,30 @@ impl ZoneTable {
     pub fn report(&self, first: ZoneIndex, count: u32) -> Result<Vec<ZoneDescriptor>, Status> {
         self.check_exists(first)?;
         let zones = self.zones.iter().skip(first.index()).take(count as usize);
-        Ok(zones
-            .map(|zone| ZoneDescriptor {
-                state: zone.state,
-                write_pointer: match zone.state {
-                    ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => u32::MAX,
-                    _ => zone.write_pointer,
-                },
-                capacity: self.geometry.zone_capacity_blocks,
-                has_area: zone.area.is_some(),
-            })
-            .collect())
+        Ok(zones.map(|zone| self.descriptor(zone)).collect())
+    }
+
+    /// The first of up to `count` zones from `first` on that turned read-only or offline, with the number of zones before it.
+    ///
+    /// # Errors
+    /// [`Status::LbaOutOfRange`] when `first` does not exist.
+    pub fn find_turned(&self, first: ZoneIndex, count: u32) -> Result<Option<(u32, ZoneDescriptor)>, Status> {
+        self.check_exists(first)?;
+        let mut zones = (0..count).zip(&self.zones[first.index()..]);
+        let turned = zones.find(|(_, zone)| zone.state.has_turned());
+        Ok(turned.map(|(before, zone)| (before, self.descriptor(zone))))
+    }
+
+    fn descriptor(&self, zone: &Zone) -> ZoneDescriptor {
+        ZoneDescriptor {
+            state: zone.state,
+            write_pointer: match zone.state {
+                ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => u32::MAX,
+                _ => zone.write_pointer,
+            },
+            capacity: self.geometry.zone_capacity_blocks,
+            has_area: zone.area.is_some(),
+        }
     }
 
     /// The media degraded: a zone turns read-only or offline by itself.

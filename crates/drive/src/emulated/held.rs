@@ -37,7 +37,9 @@ impl Held {
         let changes = match op {
             Op::Write { .. } | Op::Append { .. } | Op::Reset | Op::Finish => true,
             Op::Open | Op::OpenWithArea | Op::Commit { .. } | Op::Close => true,
-            Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => false,
+            Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::Flush | Op::SelfTest { .. } => {
+                false
+            }
         };
         changes && (self.busy.contains(zone) || self.full.contains(zone))
     }

@@ -52,6 +52,7 @@ impl Run {
             | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
+            | Op::FindTurned { .. }
             | Op::Flush
             | Op::SelfTest { .. } => false,
         };
@@ -202,6 +203,7 @@ fn admit(table: &mut ZoneTable, command: &Command) -> Result<u32, Status> {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => {
             unreachable!("only transfers are admitted")
@@ -224,6 +226,7 @@ fn frames_in(op: &Op) -> &[Frame] {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => &[],
     }
@@ -240,6 +243,7 @@ fn frames_in_mut(op: &mut Op) -> &mut [Frame] {
         | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
+        | Op::FindTurned { .. }
         | Op::Flush
         | Op::SelfTest { .. } => &mut [],
     }

@@ -299,7 +299,7 @@ impl Access {
             Op::OpenWithArea => Access::ZrwaOpen { zone },
             Op::Commit { end } => Access::ZrwaCommit { zone, end_bytes: bytes_of(*end) },
             Op::Close => Access::Close { zone },
-            Op::Report { .. } | Op::SelfTest { .. } => Access::Report,
+            Op::Report { .. } | Op::FindTurned { .. } | Op::SelfTest { .. } => Access::Report,
             Op::Flush => Access::Flush,
         }
     }

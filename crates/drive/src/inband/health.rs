@@ -1,11 +1,13 @@
-//! Zones of the device that turned read-only or offline by themselves: what the drive learns when a command of theirs fails.
+//! Zones of the device that turned read-only or offline by themselves: what the drive learns when a command of theirs fails, or
+//! when its host searches for them.
 //!
 //! ```text
 //!   command fails ──> report of the zone ──> dead: its place among the zones in use is free, a reset says what it is
-//!                                       └──> alive: its place stays taken until the drive is opened again
+//!   search ──> the device is asked ─────┘└──> alive: its place stays taken until the drive is opened again
 //! ```
 
-use super::{InbandDrive, Waiter};
+use super::{InbandDrive, Task, Waiter, Work};
+use crate::answer::Asked;
 use base::time::Instant;
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
@@ -70,5 +72,43 @@ impl<D: ZonedDevice> InbandDrive<D> {
             self.answer_change(now, zone, slot, Err(status));
         }
         self.let_waiting_pass(now);
+    }
+
+    /// Searches for zones that turned: the device is asked for its own.
+    pub(super) fn begin_search(&mut self, now: Instant, asked: Asked, count: u32) {
+        let count = count.min(self.geometry.zones.saturating_sub(asked.zone.0));
+        if count == 0 {
+            return self.done.push(asked.found(self.rules.find_turned(asked.zone, 0)));
+        }
+        let slot = self.begin_task(asked, Work::Search(count));
+        let own = self.label.layout.device_zone(asked.zone);
+        self.ask(now, Waiter::Search { slot }, own, Op::FindTurned { count });
+    }
+
+    /// The device says which zone turned, so many behind the first that it was asked for.
+    pub(super) fn take_search(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        status: Status,
+        before: u32,
+        report: &[ZoneDescriptor],
+    ) {
+        let Task { asked, work: Work::Search(count) } = self.tasks.remove(slot) else {
+            unreachable!("a search was answered")
+        };
+        if status != Status::Success {
+            return self.done.push(asked.plain(Err(status)));
+        }
+        if let Some(state) = report.first().map(|zone| zone.state).filter(|state| state.has_turned())
+            && before < count
+        {
+            let zone = ZoneIndex(asked.zone.0 + before);
+            if self.rules.zone(zone).state != state {
+                self.note_dead(zone, state);
+                self.let_waiting_pass(now);
+            }
+        }
+        self.done.push(asked.found(self.rules.find_turned(asked.zone, count)));
     }
 }

@@ -61,6 +61,28 @@ pub fn parse(
         .collect()
 }
 
+/// The first zone of a report on those from `first` on, if it has one.
+///
+/// # Errors
+/// When it makes no sense.
+pub fn parse_first(
+    report: &[u8],
+    first: u32,
+    zone_size_blocks: u32,
+) -> Result<Option<(u32, ZoneDescriptor)>, ReportProblem> {
+    if report.len() < bytes_of(1) {
+        return Err(ReportProblem::Count);
+    }
+    if u64_at(report, 0) == 0 {
+        return Ok(None);
+    }
+    let line = &report[LINE_BYTES..2 * LINE_BYTES];
+    let zone = u64_at(line, 16).checked_div(u64::from(zone_size_blocks));
+    let zone = zone.and_then(|zone| u32::try_from(zone).ok()).filter(|zone| *zone >= first);
+    let zone = zone.ok_or(ReportProblem::Place)?;
+    Ok(Some((zone, descriptor(line, zone, zone_size_blocks)?)))
+}
+
 fn descriptor(line: &[u8], zone: u32, zone_size_blocks: u32) -> Result<ZoneDescriptor, ReportProblem> {
     if line[0] & 0xf != SEQUENTIAL {
         return Err(ReportProblem::Kind(line[0] & 0xf));
@@ -146,6 +168,17 @@ mod tests {
         let report = encode(3, &zones(), SIZE);
         assert_eq!(parse(&report, (3, 7), SIZE), Ok(zones()));
         assert_eq!(parse(&report, (3, 2), SIZE), Ok(zones()[..2].to_vec()));
+    }
+
+    #[test]
+    fn a_report_of_one_zone_says_which() {
+        let report = encode(5, &zones()[5..], SIZE);
+        assert_eq!(parse_first(&report, 3, SIZE), Ok(Some((5, zones()[5]))));
+        assert_eq!(parse_first(&report, 6, SIZE), Err(ReportProblem::Place), "before what was asked for");
+        assert_eq!(parse_first(&report, 3, SIZE - 1), Err(ReportProblem::Place));
+        assert_eq!(parse_first(&report, 3, 0), Err(ReportProblem::Place));
+        assert_eq!(parse_first(&report[..127], 3, SIZE), Err(ReportProblem::Count));
+        assert_eq!(parse_first(&[0; 128], 3, SIZE), Ok(None));
     }
 
     #[test]

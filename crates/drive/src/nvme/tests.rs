@@ -3,7 +3,7 @@
 
 use super::passthrough::{Answer, Job, Queue};
 use super::quirk::Quirks;
-use super::wire::{Action, Transition, encode};
+use super::wire::{Action, Transition, Turn, encode};
 use super::*;
 use base::bytes::u32_at;
 use base::random::Random;
@@ -97,6 +97,15 @@ impl Controller {
                 let zones =
                     self.table.report(zone, u32::try_from(job.payload.bytes.len() / 64 - 1).unwrap())?;
                 let report = report::encode(zone.0, &zones, 64);
+                job.payload.bytes[..report.len()].copy_from_slice(&report);
+                return Ok(0);
+            }
+            Action::ReportTurned { zone_start, turn } => {
+                let (first, _) = Controller::split(zone_start);
+                let zones = self.table.report(first, u32::MAX)?;
+                let wanted = if turn == Turn::ReadOnly { ZoneState::ReadOnly } else { ZoneState::Offline };
+                let found = (first.0..).zip(zones).find(|(_, zone)| zone.state == wanted);
+                let report = found.map_or(vec![0; 64], |(zone, found)| report::encode(zone, &[found], 64));
                 job.payload.bytes[..report.len()].copy_from_slice(&report);
                 return Ok(0);
             }
@@ -348,6 +357,24 @@ fn reports_come_in_parts() {
     assert_eq!(found.len(), 1298);
     assert_eq!((found[1297].state, found[1297].write_pointer), (ZoneState::ImplicitOpen, 5));
     assert_eq!(run(&mut drive, 2, Op::Report { count: 3 }).report.len(), 3);
+}
+
+#[test]
+fn zones_that_turned_are_found_one_after_the_other() {
+    let mut drive = drive(Quirks::default());
+    let find = |drive: &mut Drive, zone, count| {
+        let found = run(drive, zone, Op::FindTurned { count });
+        assert_eq!(found.status, Status::Success);
+        found.report.first().map(|zone| (found.offset, zone.state))
+    };
+    assert_eq!(find(&mut drive, 0, u32::MAX), None);
+    drive.queue.table.degrade(ZoneIndex(900), ZoneState::ReadOnly);
+    drive.queue.table.degrade(ZoneIndex(40), ZoneState::Offline);
+    assert_eq!(find(&mut drive, 0, u32::MAX), Some((40, ZoneState::Offline)));
+    assert_eq!(find(&mut drive, 41, u32::MAX), Some((859, ZoneState::ReadOnly)));
+    assert_eq!(find(&mut drive, 41, 859), None, "it lies behind those that were asked for");
+    assert_eq!(find(&mut drive, 901, u32::MAX), None);
+    assert_eq!(run(&mut drive, 1300, Op::FindTurned { count: 1 }).status, Status::LbaOutOfRange);
 }
 
 #[test]

@@ -29,6 +29,15 @@ pub enum Transition {
     Reset = 4,
 }
 
+/// State that a zone turns to by itself, as reports are filtered by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Read-only.
+    ReadOnly = 6,
+    /// Offline.
+    Offline = 7,
+}
+
 /// A kind of identify data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -60,6 +69,8 @@ pub enum Action {
     ManageAll { transition: Transition },
     /// Asks for the states of zones.
     Report { zone_start: u64 },
+    /// Asks for zones that are in a state.
+    ReportTurned { zone_start: u64, turn: Turn },
     /// Asks who the drive is.
     Identify { subject: Subject },
 }
@@ -201,6 +212,9 @@ impl Words {
             Action::Manage { zone_start, transition } => (0x79, zone_start, 0, transition as u32, 0),
             Action::ManageAll { transition } => (0x79, 0, 0, transition as u32 | SELECT_ALL, 0),
             Action::Report { zone_start } => (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT, 0),
+            Action::ReportTurned { zone_start, turn } => {
+                (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT | (turn as u32) << 8, 0)
+            }
             Action::Identify { subject } => {
                 assert!(bytes == IDENTIFY_BYTES, "identify data have {IDENTIFY_BYTES} bytes");
                 let (structure, command_set) = match subject {
@@ -287,6 +301,12 @@ mod tests {
             (u32_at(&command, 48), u32_at(&command, 52), u32_at(&command, 36)),
             (16_383, 0x1_0000, 65_536)
         );
+        for (turn, filter) in [(Turn::ReadOnly, 0x1_0600), (Turn::Offline, 0x1_0700)] {
+            let search = Action::ReportTurned { zone_start: 0x8000, turn };
+            let command = encoded(search, &mut Payload::of_bytes(128));
+            assert_eq!((command[0], u64_at(&command, 40)), (0x7a, 0x8000));
+            assert_eq!((u32_at(&command, 48), u32_at(&command, 52)), (31, filter));
+        }
         let identify = Action::Identify { subject: Subject::ZonedController };
         let command = encoded(identify, &mut Payload::of_bytes(IDENTIFY_BYTES));
         assert_eq!((command[0], u32_at(&command, 40), u32_at(&command, 44)), (6, 6, 0x0200_0000));

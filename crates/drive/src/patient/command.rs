@@ -19,6 +19,9 @@ pub(super) enum Kind {
     Report {
         count: u32,
     },
+    FindTurned {
+        count: u32,
+    },
     Flush,
     SelfTest {
         repair: bool,
@@ -71,6 +74,11 @@ pub(super) struct Pending {
 }
 
 impl Kind {
+    /// True when the offset of its answer is the drive's to say.
+    pub(super) fn is_placed_by_drive(self) -> bool {
+        matches!(self, Kind::Append | Kind::FindTurned { .. })
+    }
+
     pub(super) fn of(op: &Op) -> Kind {
         match op {
             Op::Read { .. } => Kind::Read,
@@ -83,6 +91,7 @@ impl Kind {
             Op::Commit { end } => Kind::Other(Window::Commit { end: *end }),
             Op::Close => Kind::Close,
             Op::Report { count } => Kind::Report { count: *count },
+            Op::FindTurned { count } => Kind::FindTurned { count: *count },
             Op::Flush => Kind::Flush,
             Op::SelfTest { repair } => Kind::SelfTest { repair: *repair },
         }
@@ -114,6 +123,7 @@ impl Pending {
             Kind::Other(Window::Commit { end }) => Op::Commit { end },
             Kind::Close => Op::Close,
             Kind::Report { count } => Op::Report { count },
+            Kind::FindTurned { count } => Op::FindTurned { count },
             Kind::Flush => Op::Flush,
             Kind::SelfTest { repair } => Op::SelfTest { repair },
         }

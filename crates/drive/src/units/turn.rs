@@ -61,7 +61,9 @@ pub(crate) fn is_in_turn(op: &Op) -> bool {
     match op {
         Op::Write { .. } | Op::Append { .. } | Op::Reset | Op::Finish | Op::Open | Op::Close => true,
         Op::OpenWithArea | Op::Commit { .. } => true,
-        Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => false,
+        Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::Flush | Op::SelfTest { .. } => {
+            false
+        }
     }
 }
 

@@ -18,6 +18,8 @@ use std::thread::JoinHandle;
 pub(super) enum Task {
     /// Zones are reported, so many from one on.
     Report { zone: u32, count: u32 },
+    /// The first of so many zones from one on that turned read-only or offline is reported.
+    Search { zone: u32, count: u32 },
     /// A zone is changed.
     Change { zone: u32, change: Change },
 }
@@ -27,6 +29,8 @@ pub(super) enum Task {
 pub(super) struct Answer {
     pub(super) slot: u32,
     pub(super) outcome: io::Result<Vec<Line>>,
+    /// Zones that lie before the one that was searched for.
+    pub(super) before: u32,
 }
 
 #[derive(Debug)]
@@ -121,9 +125,12 @@ impl Worker {
             match message {
                 Message::Bell(bell) => self.bell = bell,
                 Message::Task(slot, task) => {
-                    let outcome = self.carry_out(&task);
+                    let (outcome, before) = match self.carry_out(&task) {
+                        Ok((lines, before)) => (Ok(lines), before),
+                        Err(error) => (Err(error), 0),
+                    };
                     // A drive that is being dropped no longer listens, which is no error.
-                    if self.answers.send(Answer { slot, outcome }).is_ok() {
+                    if self.answers.send(Answer { slot, outcome, before }).is_ok() {
                         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
                     }
                 }
@@ -131,12 +138,19 @@ impl Worker {
         }
     }
 
-    fn carry_out(&self, task: &Task) -> io::Result<Vec<Line>> {
+    /// Lines of zones, and how many zones lie before those that were searched for.
+    fn carry_out(&self, task: &Task) -> io::Result<(Vec<Line>, u32)> {
+        let (Task::Report { zone, .. } | Task::Search { zone, .. } | Task::Change { zone, .. }) = *task;
+        let first = self.shape.sector_of(zone, 0);
         match *task {
-            Task::Report { zone, count } => ioctl::report(&self.file, self.shape.sector_of(zone, 0), count),
-            Task::Change { zone, change } => {
-                let first = self.shape.sector_of(zone, 0);
-                ioctl::change(&self.file, change, first, self.shape.zone_sectors()).map(|()| Vec::new())
+            Task::Report { count, .. } => Ok((ioctl::report(&self.file, first, count)?, 0)),
+            Task::Search { count, .. } => {
+                let found = ioctl::find_turned(&self.file, first, count)?;
+                Ok(found.map_or((Vec::new(), 0), |(before, line)| (vec![line], before)))
+            }
+            Task::Change { change, .. } => {
+                ioctl::change(&self.file, change, first, self.shape.zone_sectors())?;
+                Ok((Vec::new(), 0))
             }
         }
     }

@@ -66,15 +66,48 @@ pub(super) struct Line {
 /// Zones from a sector on, so many or up to the end of the device.
 pub(super) fn report(file: &File, first: u64, count: u32) -> io::Result<Vec<Line>> {
     let mut lines: Vec<Line> = Vec::new();
-    let mut sector = first;
-    while (lines.len() as u64) < u64::from(count) {
-        let left = count - u32::try_from(lines.len()).expect("less than a count");
-        let part = report_part(file, sector, left.min(ZONES_MAX))?;
-        let Some(last) = part.last() else { break };
-        sector = last.start + last.length;
+    in_parts(file, first, count, |_, part| {
         lines.extend(part);
-    }
+        true
+    })?;
     Ok(lines)
+}
+
+/// The first of so many zones from a sector on that turned read-only or offline, and how many lie before it. The kernel has no
+/// filter for that.
+pub(super) fn find_turned(file: &File, first: u64, count: u32) -> io::Result<Option<(u32, Line)>> {
+    let mut found = None;
+    in_parts(file, first, count, |before, part| {
+        found = turned_of(before, part);
+        found.is_none()
+    })?;
+    Ok(found)
+}
+
+fn turned_of(before: u32, part: Vec<Line>) -> Option<(u32, Line)> {
+    (before..).zip(part).find(|(_, line)| matches!(line.condition, READ_ONLY | OFFLINE))
+}
+
+/// Hands over the lines of zones, so many at a time, with the number of those before, for as long as they are wanted.
+fn in_parts(
+    file: &File,
+    first: u64,
+    count: u32,
+    mut take: impl FnMut(u32, Vec<Line>) -> bool,
+) -> io::Result<()> {
+    let (mut sector, mut before) = (first, 0);
+    while before < count {
+        let mut part = report_part(file, sector, (count - before).min(ZONES_MAX))?;
+        part.truncate((count - before) as usize);
+        let Some(last) = part.last() else { break };
+        sector = last.start.saturating_add(last.length);
+        let passed = u32::try_from(part.len()).expect("less than a count");
+        if !take(before, part) {
+            break;
+        }
+        before += passed;
+    }
+    Ok(())
 }
 
 #[allow(unsafe_code)]
@@ -140,8 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn the_first_zone_that_turned_is_found() {
+        let line = |condition| Line { start: 0, length: 64, pointer: 0, capacity: 64, kind: 2, condition };
+        let lines = |conditions: &[u8]| conditions.iter().map(|condition| line(*condition)).collect();
+        assert_eq!(turned_of(4096, lines(&[FULL, EMPTY, CLOSED, IMPLICIT_OPEN, EXPLICIT_OPEN])), None);
+        assert_eq!(turned_of(7, lines(&[FULL, OFFLINE, READ_ONLY])), Some((8, line(OFFLINE))));
+        assert_eq!(turned_of(0, lines(&[READ_ONLY, OFFLINE])), Some((0, line(READ_ONLY))));
+    }
+
+    #[test]
     fn a_file_has_no_zones() {
         let file = tempfile::tempfile().unwrap();
+        assert!(find_turned(&file, 0, 1).is_err());
         assert!(report(&file, 0, 1).is_err() && change(&file, Change::Reset, 0, 8).is_err());
     }
 }

@@ -45,6 +45,7 @@ pub fn words(op: &Op) -> String {
         Op::Open => "an open".to_owned(),
         Op::Close => "a close".to_owned(),
         Op::Report { count } => format!("a report on {count} zones"),
+        Op::FindTurned { count } => format!("a search for zones that turned, among {count}"),
         Op::Flush => "a flush".to_owned(),
         Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => format!("{op:?}"),
     }
@@ -96,7 +97,9 @@ impl<'a> Bench<'a> {
         let count = commands.len();
         let begun = Clock::now();
         for ((zone, op), number) in commands.into_iter().zip(0..) {
-            if zone < self.geometry.zones && !matches!(op, Op::Read { .. } | Op::Report { .. } | Op::Flush) {
+            if zone < self.geometry.zones
+                && !matches!(op, Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::Flush)
+            {
                 self.used.insert(zone);
             }
             let now = self.now();

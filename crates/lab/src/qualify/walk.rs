@@ -88,6 +88,7 @@ impl Held {
             Op::Open => table.open(zone).map(|()| None),
             Op::Close => table.close(zone).map(|()| None),
             Op::Report { count } => table.report(zone, *count).map(|_| None),
+            Op::FindTurned { count } => table.find_turned(zone, *count).map(|_| None),
             Op::Flush => Ok(None),
             Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => unreachable!("not drawn"),
         }

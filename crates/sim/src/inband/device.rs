@@ -166,7 +166,7 @@ impl Device {
         let fails = !self.is_dead
             && matches!(command.op, Op::Write { .. })
             && std::mem::take(&mut self.fails_next_write);
-        let mut report = Vec::new();
+        let (mut report, mut turned_at) = (Vec::new(), 0);
         let outcome = if self.is_dead {
             Err(Status::DeviceGone)
         } else if fails {
@@ -187,6 +187,13 @@ impl Device {
                     let found = self.rules.report(zone, *count);
                     found.map(|found| report = found)
                 }
+                Op::FindTurned { count } => {
+                    let found = self.rules.find_turned(zone, *count);
+                    found.map(|found| {
+                        turned_at = found.map_or(0, |(before, _)| before);
+                        report.extend(found.map(|(_, zone)| zone));
+                    })
+                }
                 other => {
                     self.misuse = Some(format!("{other:?} of a device that has no such command"));
                     Err(Status::InvalidField)
@@ -204,7 +211,7 @@ impl Device {
         }
         let (offset, frames) = match command.op {
             Op::Read { offset, frames } | Op::Write { offset, frames } => (offset, frames),
-            _ => (0, Vec::new()),
+            _ => (turned_at, Vec::new()),
         };
         let status = outcome.err().unwrap_or(Status::Success);
         Completion { token: command.token, status, zone, offset, frames, report }
