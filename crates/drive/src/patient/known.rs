@@ -121,8 +121,11 @@ impl Line {
         if resets > 0 && pointer == Some(0) {
             return Some(Found::Managed);
         }
-        let is_worn = matches!(found.state, ZoneState::ReadOnly | ZoneState::Offline);
-        if self.is_vague && (self.sealed.is_none() || is_worn) {
+        // Zones turn by themselves, at any time. What such a zone holds, reads tell.
+        if found.state.has_turned() && self.sealed != Some(found.state) {
+            return Some(Found::Vague);
+        }
+        if self.is_vague && self.sealed.is_none() {
             return pointer.is_none_or(|pointer| pointer >= self.end()).then_some(Found::Vague);
         }
         if let Some(sealed) = self.sealed {
@@ -179,7 +182,25 @@ mod tests {
         let full = zone(ZoneState::Full, u32::MAX);
         assert_eq!(line.explain(&full, writes(8), CAPACITY), None);
         assert_eq!(line.explain(&full, writes(88), CAPACITY), Some(Found::Written { end: CAPACITY }));
-        assert_eq!(line.explain(&zone(ZoneState::ReadOnly, u32::MAX), writes(8), CAPACITY), None);
+    }
+
+    #[test]
+    fn a_zone_may_turn_while_its_drive_is_away() {
+        let none = Orphans::default();
+        let turned = [ZoneState::ReadOnly, ZoneState::Offline].map(|state| zone(state, u32::MAX));
+        let open = Line::of(&zone(ZoneState::ImplicitOpen, 10));
+        let full = Line::of(&zone(ZoneState::Full, u32::MAX));
+        for found in &turned {
+            assert_eq!(open.explain(found, writes(8), CAPACITY), Some(Found::Vague));
+            assert_eq!(open.explain(found, none, CAPACITY), Some(Found::Vague));
+            assert_eq!(full.explain(found, none, CAPACITY), Some(Found::Vague));
+        }
+        let [read_only, offline] = turned;
+        let known = Line::of(&read_only);
+        assert_eq!(known.explain(&read_only, none, CAPACITY), Some(Found::Managed));
+        assert_eq!(known.explain(&offline, none, CAPACITY), Some(Found::Vague));
+        assert_eq!(known.explain(&zone(ZoneState::Full, u32::MAX), none, CAPACITY), None, "that never ends");
+        assert_eq!(known.explain(&zone(ZoneState::Empty, 0), none, CAPACITY), None);
     }
 
     #[test]
