@@ -270,6 +270,7 @@ fn recover(
         write_area::expect(&shard, &set, &tuning)?;
         let mut volume = LogVolume::new(shard, set);
         volume.watch_for_others();
+        volume.engine.watch_zones();
         turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
         fencing::expect_not_fenced(&volume, directory)?;
         if !volume.engine.must_mount_again() {

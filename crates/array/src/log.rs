@@ -64,6 +64,7 @@ mod sweep;
 mod table_load;
 mod token;
 mod trim;
+pub mod turned;
 pub mod volume;
 mod window;
 mod write;
@@ -111,6 +112,7 @@ use stripe::Stripes;
 use summary::Summaries;
 use sweep::stripes_per_sweep;
 use token::Waiter;
+use turned::ZoneWatch;
 use zone::device::{Completion, Status, Token};
 use zone::format::header::Stream;
 use zone::format::superblock::MemberState;
@@ -140,6 +142,7 @@ pub struct Shard {
     member_rebuild: MemberRebuild,
     device_flush: DeviceFlush,
     rescue: Rescue,
+    zone_watch: ZoneWatch,
 }
 
 /// A process, as far as it can go on now.
@@ -147,7 +150,7 @@ type Process = fn(&mut Shard, Instant, &mut Effects);
 
 /// Processes in their order within a turn: what was read comes before what places it, and whoever frees space or slots before
 /// the clients who need them.
-const PROCESSES: [Process; 17] = [
+const PROCESSES: [Process; 18] = [
     |shard, _, _| {
         let wait = shard.core.decisions.are_wanted() && shard.space().clients_wait_for_victim();
         shard.appender().note(Decision::Clients { wait });
@@ -155,6 +158,7 @@ const PROCESSES: [Process; 17] = [
     // Reads that waited for stripe tables or for parts of the index, and stripes to be decoded.
     |shard, _, fx| shard.resume_reads(fx),
     |shard, _, fx| shard.start_rebuilds(fx),
+    Shard::advance_zone_watch,
     // What recovery left: its reads fill the collector's queue, and its records come before any collection.
     |shard, _, fx| shard.move_weak_stripes(fx),
     |shard, _, _| shard.record_doubt(),
@@ -213,8 +217,11 @@ impl Engine for Shard {
 
     fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let waiter = Waiter::from_token(completion.token);
-        if completion.status == Status::Stalled {
-            return self.on_stalled(waiter, drive.index(), completion, fx);
+        if completion.status != Status::Success {
+            if completion.status == Status::Stalled {
+                return self.on_stalled(waiter, drive.index(), completion, fx);
+            }
+            self.zone_watch.note_trouble(waiter);
         }
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
@@ -239,6 +246,7 @@ impl Engine for Shard {
                 self.member_rebuild.on_rebuild(&mut self.core, slot, drive.index(), completion, fx)
             }
             Waiter::Slot { slot, .. } => self.on_slot(slot, drive.index(), completion, fx),
+            Waiter::Turned { .. } => self.on_turned(drive.index(), &completion, fx),
             Waiter::Superblock { .. } => self.core.on_superblock(drive.index(), completion, fx),
         }
         self.route(fx);
@@ -298,8 +306,9 @@ impl Engine for Shard {
     fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.space().stripe_deadline(stream));
         let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub.scrub_wakes_at()];
+        let look = self.zone_watch.wakes_at();
         let reaction = self.clients.demand.reaction_until();
-        stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
+        stripes.into_iter().chain(paced).chain([reaction, look]).flatten().min()
     }
 
     /// Called once for all completions that came together, as it mostly finds nothing to do: a fifth of the instructions of a
@@ -332,7 +341,10 @@ impl Engine for Shard {
     }
 
     fn note_stalled(&mut self, stalled: PieceSet) {
-        self.core.membership.note_stalled(stalled);
+        // What became of zones meanwhile, nobody says.
+        if !self.core.membership.note_stalled(stalled).is_empty() {
+            self.zone_watch.hasten();
+        }
     }
 
     fn own_record(&self) -> Option<OwnRecord> {
@@ -377,6 +389,7 @@ impl Engine for Shard {
             && self.clients.demand.reaction_until().is_none()
             && self.member_rebuild.rebuild_is_over()
             && self.scrub.scrub_is_over()
+            && self.zone_watch.is_at_rest()
             && self.checkpoints.is_over()
             && !self.core.membership.is_changing()
             && !self.core.segments.iter().any(|(_, segment)| segment.is_changing())

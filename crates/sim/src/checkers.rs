@@ -10,15 +10,24 @@ use array::engine::Engine as _;
 use array::log::check::{Problem, check};
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
+use array::log::turned::LOOK_EVERY;
 use array::log::{Compared, Shard, compare_checkpoint, mount_read_only};
 use array::request::Volume as _;
+use base::time::Nanos;
 use base::units::{DriveIndex, ZoneIndex};
+use zone::device::ZoneState;
 use zone::drives::DriveSet;
 use zone::format::superblock::MemberState;
+
+/// Time in which zones that turned have to be found.
+const LOOK_WITHIN: Nanos = Nanos(LOOK_EVERY.0 + 2_000_000_000);
 
 /// Everything comes to rest, and is checked.
 pub(crate) fn check_at_rest(service: &mut Service, bays: &mut Bays) -> Result<(), Failure> {
     service.come_to_rest()?;
+    if service.plan.watches_zones && service.ledger.has_turned_zones() {
+        await_look(service)?;
+    }
     if service.is_dark() {
         return Ok(());
     }
@@ -27,6 +36,20 @@ pub(crate) fn check_at_rest(service: &mut Service, bays: &mut Bays) -> Result<()
         Array::Raizn(..) | Array::Zraid(_) => baseline::check(service, bays),
         Array::Log(_) => AtRest { service, bays }.check(),
     }
+}
+
+/// Lets so much time pass that every drive which is there is asked for zones that turned.
+fn await_look(service: &mut Service) -> Result<(), Failure> {
+    let mut until = service.now + LOOK_WITHIN;
+    while !service.is_dark() && service.now < until {
+        if !service.advance()? {
+            break;
+        }
+        if !service.is_dark() && service.volume().clients_view().awaits_drive() {
+            until = service.now + LOOK_WITHIN;
+        }
+    }
+    service.come_to_rest()
 }
 
 /// An array at rest, and its drives.
@@ -44,6 +67,7 @@ impl AtRest<'_> {
         self.check_corrections()?;
         self.check_losses()?;
         self.check_zones()?;
+        self.check_turned()?;
         let is_repaired = self.is_repaired();
         let has_problems = self.check_media(is_repaired)?;
         self.check_checkpoint()?;
@@ -165,6 +189,29 @@ impl AtRest<'_> {
                 && judged
             {
                 return Err(Failure::new(format!("drive {member}: {what}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine would use no zone that turned by itself before it was asked for such zones.
+    fn check_turned(&mut self) -> Result<(), Failure> {
+        if !self.service.plan.watches_zones || self.service.is_taken {
+            return Ok(());
+        }
+        let zones = self.service.array.geometry().zones;
+        for member in 0..self.service.plan.members {
+            let states: Vec<ZoneState> = {
+                let rack = self.service.rack.lock();
+                let drive = &rack.drives[self.bays.drive_of[member]];
+                (0..zones).map(|zone| drive.media().zone(ZoneIndex(zone)).state).collect()
+            };
+            let Some(volume) = self.service.volume().log() else { return Ok(()) };
+            if let Some(zone) = volume.engine.unnoticed_turn(DriveIndex::at(member), &states) {
+                let state = states[zone.index()];
+                return Err(Failure::new(format!(
+                    "drive {member}: zone {zone} is {state:?}, and nobody noticed"
+                )));
             }
         }
         Ok(())

@@ -108,6 +108,8 @@ fn damage_unmet(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             Step::WriteFault { .. } => {
                 (count_lines(outcome, &format!("drive {member} refuses a")), "nothing was refused")
             }
+            // That the engine finds it is checked at rest.
+            Step::Zone { .. } if scenario.plan.watches_zones => continue,
             Step::Zone { .. } => (refusals(outcome, member), "nobody noticed"),
             _ => continue,
         };

@@ -127,6 +127,12 @@ impl Ledger {
         armed.iter().any(|fault| self.counts.contains_key(fault))
     }
 
+    /// True when a zone has turned by itself.
+    #[must_use]
+    pub fn has_turned_zones(&self) -> bool {
+        ["zone offline", "zone read-only"].iter().any(|fault| self.counts.contains_key(fault))
+    }
+
     /// A fault costs a member a zone, and nothing else: it may not fail for it.
     pub fn cost_zone(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());

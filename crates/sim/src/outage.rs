@@ -133,6 +133,9 @@ impl World {
                 }
                 let mut volume = LogVolume::new(shard, drives);
                 volume.drives.outlive_hiccups(true);
+                if self.service.plan.watches_zones {
+                    volume.engine.watch_zones();
+                }
                 if self.service.plan.fences {
                     volume.watch_for_others();
                 }

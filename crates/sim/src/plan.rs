@@ -158,6 +158,9 @@ pub struct Plan {
     /// The engine notices other servers that take its drives.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fences: bool,
+    /// The engine looks for zones that turn by themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watches_zones: bool,
     /// Effect of a power failure on transfers.
     pub tearing: Tearing,
     /// Several open segments for clients; one without.
@@ -232,7 +235,7 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
-                return plan.or_rebuild_by_load().or_areas().or_biza().or_patient().or_fenced();
+                return plan.or_rebuild_by_load().or_areas().or_biza().or_patient().or_fenced().or_watching();
             }
         }
     }
@@ -342,6 +345,13 @@ impl Plan {
     fn or_fenced(mut self) -> Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6665_6e63);
         self.fences = self.raizn.is_none() && random.chance(1, 6);
+        self
+    }
+
+    /// The plan, or one whose engine looks for zones that turn by themselves.
+    fn or_watching(mut self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x7475_726e);
+        self.watches_zones = self.raizn.is_none() && random.chance(1, 3);
         self
     }
 
@@ -466,6 +476,7 @@ impl Plan {
             patience_ms: 0,
             limit_ms: 0,
             fences: false,
+            watches_zones: false,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             rebuild_by_load: false,
             areas: None,

@@ -256,6 +256,8 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "zone-retired-header",
     "zone-retired-read-only",
     "zone-shrinks",
+    "zone-turns-offline",
+    "zone-turns-read-only",
     "zraid-ends-of-zones",
     "zraid-first-chunk",
     "zraid-rebuilt",

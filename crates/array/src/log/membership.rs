@@ -133,9 +133,9 @@ impl Membership {
         self.lost_count > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
     }
 
-    /// Members whose drives are away for a while.
-    pub fn note_stalled(&mut self, stalled: PieceSet) {
-        self.stalled = stalled;
+    /// Members whose drives are away for a while. Returns those that are back.
+    pub fn note_stalled(&mut self, stalled: PieceSet) -> PieceSet {
+        std::mem::replace(&mut self.stalled, stalled).without(stalled)
     }
 
     /// True of a member whose drive is away for a while.

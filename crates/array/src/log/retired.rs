@@ -11,6 +11,8 @@
 //! So nothing is acknowledged that lacks a piece. After a crash the pieces that did land are decided as those of any stripe that a
 //! power failure interrupted; should they count, they say what the stripe says elsewhere, with the same sequences.
 //!
+//! Zones that turn by themselves are looked for (`turned.rs`), and may belong to sealed segments, too.
+//!
 //! A drive of which zone after zone goes is failing: it is taken out when more are retired than [`zones_retired_max`] since
 //! the mount, or when those left do not suffice for the reserve's proof. So is one whose superblocks or rebuilt zones cannot be
 //! written. In segments of mapping blocks and in area mode any refused write takes the drive out. A zone of the write area holds no
@@ -62,6 +64,19 @@ impl Core {
         if segment.is_retired(drive) {
             return Ok(());
         }
+        self.give_zone_up(slot, drive)
+    }
+
+    /// A zone of a segment is given up: it takes no more writes, by whatever that was found.
+    pub(super) fn give_zone_up(&mut self, slot: SegmentSlot, drive: usize) -> Result<(), Blame> {
+        self.note_zone_given_up(drive)?;
+        self.segments.retire_zone(slot, drive);
+        self.events.push_back(Event::ZoneRetired(slot));
+        Ok(())
+    }
+
+    /// One zone more of a drive is given up, if that many may be.
+    pub(super) fn note_zone_given_up(&mut self, drive: usize) -> Result<(), Blame> {
         let zones = self.membership.zones_retired(drive) + 1;
         let zones_max = zones_retired_max(self.config.geometry.zones);
         let lost =
@@ -73,9 +88,7 @@ impl Core {
             return Err(Blame::ReserveGone { zones });
         }
         self.membership.note_retired_zone(drive);
-        self.segments.retire_zone(slot, drive);
         self.counters.zones_retired += 1;
-        self.events.push_back(Event::ZoneRetired(slot));
         Ok(())
     }
 

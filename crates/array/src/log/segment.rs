@@ -475,6 +475,16 @@ impl SegmentTable {
         self.free[drive].push_back(zone);
     }
 
+    /// A zone that is free is not used again.
+    ///
+    /// # Panics
+    /// When it is not free.
+    pub fn take_out(&mut self, drive: usize, zone: ZoneIndex) {
+        let free = &mut self.free[drive];
+        let at = free.iter().position(|free| *free == zone).expect("a free zone");
+        free.remove(at);
+    }
+
     /// True for a zone that a new segment may use.
     #[must_use]
     pub fn is_free(&self, drive: DriveIndex, zone: ZoneIndex) -> bool {
@@ -538,7 +548,7 @@ impl SegmentTable {
     pub fn retire_zone(&mut self, slot: SegmentSlot, drive: usize) {
         let segment = self.get_mut(slot);
         assert!(drive < segment.zones.len(), "drive {drive} of {}", segment.zones.len());
-        assert!(segment.is_active(), "segment {} is written", segment.id);
+        assert!(!matches!(segment.state, SegmentState::Resetting { .. }), "segment {} is erased", segment.id);
         segment.zones_retired |= 1 << drive;
         self.evacuate(slot);
     }

@@ -103,6 +103,13 @@ pub enum Waiter {
         /// Copy.
         part: u32,
     },
+    /// The search for zones of drive `part` that turned.
+    Turned {
+        /// Unused.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
     /// Superblock record on drive `part`.
     Superblock {
         /// Unused.
@@ -136,8 +143,9 @@ impl Waiter {
             Waiter::Table { slot, part } => (12, slot, part),
             Waiter::Look { slot, part } => (13, slot, part),
             Waiter::Slot { slot, part } => (14, slot, part),
+            Waiter::Turned { slot, part } => (15, slot, part),
         };
-        debug_assert!(kind < 15, "kinds of waiters are numbered");
+        debug_assert!(kind < 16, "kinds of waiters are numbered");
         Token::pack(kind, slot, part)
     }
 
@@ -155,6 +163,7 @@ impl Waiter {
             Waiter::Slot { .. } => "the write of a slot",
             Waiter::Superblock { .. } => "the write of a superblock",
             Waiter::Look { .. } => "a look at what describes the drive",
+            Waiter::Turned { .. } => "a search for zones that turned",
             Waiter::Read { .. }
             | Waiter::Load { .. }
             | Waiter::Sweep { .. }
@@ -186,6 +195,7 @@ impl Waiter {
             12 => Waiter::Table { slot, part },
             13 => Waiter::Look { slot, part },
             14 => Waiter::Slot { slot, part },
+            15 => Waiter::Turned { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -215,6 +225,7 @@ mod tests {
             Waiter::Table { slot, part: 31 },
             Waiter::Look { slot: 0, part: 31 },
             Waiter::Slot { slot, part: 3 },
+            Waiter::Turned { slot: 0, part: 31 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

@@ -32,6 +32,7 @@ use crate::log::stripe::StripeSlots;
 use crate::log::stripe::Stripes;
 use crate::log::summary::Summaries;
 use crate::log::trim::RegionLocks;
+use crate::log::turned::ZoneWatch;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use crate::pacer::Rates;
 use base::checksum::crc32c;
@@ -60,8 +61,7 @@ pub fn run(
     tuning: Tuning,
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
-    let Recovered { index, doubtful, segments, checkpoint, sequence_max, slots: slots_that_count } =
-        recovered;
+    let Recovered { index, doubtful, segments, checkpoint, sequence_max, slots: that_count } = recovered;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream, tuning.policy));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
@@ -74,8 +74,8 @@ pub fn run(
     let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream, mapping_segments, area_zones));
     let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
     let blocks_of = |(slots, stream): (&usize, &StreamWriter)| slots * stream.stripe_data_blocks as usize;
-    let frames_internal_max = internal_frames_max(&config, slots)
-        + WriteArea::frames_max(&config, area_zones, slots_that_count.len());
+    let frames_internal_max =
+        internal_frames_max(&config, slots) + WriteArea::frames_max(&config, area_zones, that_count.len());
     let slot_writes_max = if area_zones > 0 { SLOT_WRITES_MAX } else { 0 };
     let in_flight_max = slots.iter().zip(&streams).map(blocks_of).sum::<usize>() + slot_writes_max;
     let clients = clients_of(&index, in_flight_max, &tuning.tuned);
@@ -106,7 +106,7 @@ pub fn run(
         tuning,
     };
     assert!(core.next_sequence > sequence_max, "sequences only grow");
-    let blocks = take_slots(session, &mut core, &slots_that_count);
+    let blocks = take_slots(session, &mut core, &that_count);
     let area = WriteArea::new(&core.config, (area_zones, tuning.lifetimes), area_segments, blocks);
     let mut shard = Shard {
         clients,
@@ -121,6 +121,7 @@ pub fn run(
         member_rebuild: MemberRebuild::default(),
         device_flush: DeviceFlush::default(),
         rescue: Rescue::new(weak, doubtful),
+        zone_watch: ZoneWatch::default(),
         core,
     };
     shard.rescue.slots = shard.area.found_count();
