@@ -15,6 +15,7 @@ mod create;
 mod destroy;
 mod directory;
 mod drive_clocks;
+mod drive_health;
 mod drive_list;
 mod drive_watch;
 mod examine;

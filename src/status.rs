@@ -8,9 +8,11 @@ pub use lifetime::{DamageCounts, LifetimeCounters};
 use crate::array_file::DriveKind;
 use crate::cli::Query;
 use crate::directory::{Directory, DriveTable, PolicyChoice};
+use crate::drive_health::DriveHealth;
 use crate::drive_watch::Trouble;
 use crate::exit::{self, Exit};
 use crate::export::WithExports;
+use crate::host::Host;
 use crate::progress::Progress;
 use crate::room;
 use crate::roster::{Absence, Place, Roster};
@@ -323,9 +325,22 @@ pub struct MemberReport {
     /// The cache of identities of a drive that keeps them among the data, as the server has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_cache: Option<IdentityCacheReport>,
+    /// What it says of its health, as whoever asks for the status may know.
+    #[serde(flatten)]
+    pub health: DriveHealth,
     /// Blocks of it that were found damaged since it was created.
     #[serde(default)]
     pub damage: DamageCounts,
+}
+
+impl MemberReport {
+    /// Asks the drive for its health, unless it might not answer.
+    fn ask_health(&mut self, host: &Host, dir: &Path) {
+        let answers = matches!(self.state.as_str(), "active" | "rebuilding") && self.trouble.is_none();
+        if answers && !self.path.is_empty() {
+            self.health = DriveHealth::of(host, &dir.join(&self.path));
+        }
+    }
 }
 
 /// Cache of identities of a drive since its server opened it.
@@ -365,7 +380,11 @@ pub fn run(options: &Query) -> Result<Exit> {
         Err(error) => Err(Exit::of(error).error(exit::in_words(error))),
     };
     let report = match result {
-        Ok(report) => report,
+        Ok(mut report) => {
+            let host = Host::here();
+            report.members.iter_mut().for_each(|member| member.ask_health(&host, &options.dir));
+            report
+        }
         Err(error) => {
             if options.json {
                 println!("{}", serde_json::to_string_pretty(&without_mount(opened.ok(), &error))?);
@@ -413,6 +432,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         trouble: None,
         hiccups: 0,
         identity_cache: None,
+        health: DriveHealth::default(),
         damage: DamageCounts::default(),
     };
     serde_json::json!({
@@ -646,6 +666,7 @@ pub fn report(
         trouble: None,
         hiccups: 0,
         identity_cache: None,
+        health: DriveHealth::default(),
         damage: counters.damage_of(status.damage.get(index)),
     };
     let spare = |spare: &DriveTable| SpareReport {
@@ -811,6 +832,9 @@ fn print_drives(report: &StatusReport) {
         println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
+        }
+        if let Some(health) = member.health.in_words() {
+            println!("                 {health}");
         }
         if let Some(channels) = report.channels.get(member.index).and_then(ChannelsReport::in_words) {
             println!("                 {channels}");

@@ -3,6 +3,7 @@
 #![no_main]
 
 use drive::emulated::check_geometry;
+use drive::nvme::health::Health;
 use drive::nvme::identify::{Controller, Identity, Namespace, Page, Zoned, append_blocks_max};
 use drive::nvme::quirk::Quirks;
 use drive::nvme::report;
@@ -62,6 +63,8 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
             assert!(report::zones_max(&geometry) >= 63);
         }
     }
+    let health = Health::parse(page.first_chunk().expect("a page is longer than a log"));
+    assert!(health.temperature_celsius.is_none_or(|degrees| degrees > -273));
     if let Ok(Some((zone, found))) = report::parse_first(data, 2, ZONE_SIZE_BLOCKS) {
         assert!(zone >= 2);
         let again = report::encode(zone, &[found], ZONE_SIZE_BLOCKS);

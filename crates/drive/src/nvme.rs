@@ -17,6 +17,7 @@
 //! A drive that was given up answers for its commands; their frames stay with the kernel until it answers.
 
 mod census;
+pub mod health;
 pub mod identify;
 pub mod node;
 pub mod open;

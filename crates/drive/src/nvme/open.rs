@@ -5,6 +5,7 @@
 //!
 //! Zones stay open when a server dies. Opening closes them: the next one begins with all of the drive's open zones.
 
+use super::health::{Health, LOG_BYTES};
 use super::identify::{Controller, FormatProblem, Identity, Namespace, Page, Zoned, append_blocks_max};
 use super::node::{block_node, kernel_name};
 use super::passthrough::{Ring, carry_out, namespace_of};
@@ -254,6 +255,20 @@ fn erase_zones(
 pub fn look(path: &Path) -> Result<Found, DriveError> {
     let found = open_node(path, false).and_then(|file| Session::new(&file, path)?.look());
     found.map_err(|problem| DriveError::new(path, problem))
+}
+
+/// What a drive says of its health. It may be in use; its node may be the one that takes commands, or the block node.
+///
+/// # Errors
+/// When the drive does not say, or this user may not ask.
+pub fn health(path: &Path) -> Result<Health, DriveError> {
+    let ask = |file: File| {
+        let mut payload = Payload::of_bytes(LOG_BYTES);
+        Session::new(&file, path)?.ask("tell its health", Action::Health, &mut payload)?;
+        let log = payload.bytes.first_chunk().expect("a log of this length");
+        Ok(Health::parse(log))
+    };
+    open_node(path, false).and_then(ask).map_err(|problem| DriveError::new(path, problem))
 }
 
 /// True when somebody has the drive for himself alone.

@@ -202,7 +202,7 @@ pub(super) fn namespace_of(file: &File) -> io::Result<u32> {
 pub(super) fn carry_out(file: &File, namespace: u32, action: Action, payload: &mut Payload) -> i32 {
     let Encoded { bytes: mut command, is_vectored } = encode(action, namespace, payload);
     let code = match (action, is_vectored) {
-        (Action::Identify { .. }, _) => IOCTL_ADMIN,
+        (Action::Identify { .. } | Action::Health, _) => IOCTL_ADMIN,
         (_, true) => IOCTL_IO_VECTORS,
         (_, false) => IOCTL_IO,
     };

@@ -109,7 +109,9 @@ impl Controller {
                 job.payload.bytes[..report.len()].copy_from_slice(&report);
                 return Ok(0);
             }
-            Action::ManageAll { .. } | Action::Identify { .. } => panic!("not of a drive in service"),
+            Action::ManageAll { .. } | Action::Identify { .. } | Action::Health => {
+                panic!("not of a drive in service")
+            }
         };
         self.transfer(job, start);
         Ok(start)

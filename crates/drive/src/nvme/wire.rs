@@ -71,6 +71,8 @@ pub enum Action {
     Report { zone_start: u64 },
     /// Asks for zones that are in a state.
     ReportTurned { zone_start: u64, turn: Turn },
+    /// Asks for the SMART log.
+    Health,
     /// Asks who the drive is.
     Identify { subject: Subject },
 }
@@ -202,6 +204,15 @@ impl Words {
         Words { namespace, blocks_less_one: 0, metadata: (0, 0), data: (0, 0) }
     }
 
+    /// Identify of a controller names no namespace, and its log is of all of them.
+    fn namespace_of(&self, action: Action) -> u32 {
+        match action {
+            Action::Identify { subject: Subject::Controller | Subject::ZonedController } => 0,
+            Action::Health => u32::MAX,
+            _ => self.namespace,
+        }
+    }
+
     fn of(&self, action: Action, bytes: usize) -> [u8; COMMAND_BYTES] {
         let blocks = self.blocks_less_one;
         let (opcode, block, word12, word13, word14) = match action {
@@ -214,6 +225,11 @@ impl Words {
             Action::Report { zone_start } => (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT, 0),
             Action::ReportTurned { zone_start, turn } => {
                 (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT | (turn as u32) << 8, 0)
+            }
+            Action::Health => {
+                let words = length(bytes / 4 - 1);
+                assert!(words < 1 << 16, "a log that one word has the length of");
+                (0x02, u64::from(words << 16 | SMART_LOG), 0, 0, 0)
             }
             Action::Identify { subject } => {
                 assert!(bytes == IDENTIFY_BYTES, "identify data have {IDENTIFY_BYTES} bytes");
@@ -229,10 +245,7 @@ impl Words {
         };
         let mut command = [0; COMMAND_BYTES];
         put(&mut command, 0, &[opcode]);
-        // Identify of a controller names no namespace.
-        let is_of_controller =
-            matches!(action, Action::Identify { subject: Subject::Controller | Subject::ZonedController });
-        put(&mut command, 4, &(if is_of_controller { 0 } else { self.namespace }).to_le_bytes());
+        put(&mut command, 4, &self.namespace_of(action).to_le_bytes());
         put(&mut command, 16, &self.metadata.0.to_le_bytes());
         put(&mut command, 24, &self.data.0.to_le_bytes());
         put(&mut command, 32, &self.metadata.1.to_le_bytes());
@@ -247,6 +260,8 @@ impl Words {
 
 /// Command set identifier of zoned namespaces.
 const ZONED_COMMANDS: u8 = 2;
+/// Identifier of the SMART log.
+const SMART_LOG: u32 = 2;
 /// Of zone management: all zones.
 const SELECT_ALL: u32 = 1 << 8;
 /// Of reports: no more descriptors than fit.
@@ -307,6 +322,9 @@ mod tests {
             assert_eq!((command[0], u64_at(&command, 40)), (0x7a, 0x8000));
             assert_eq!((u32_at(&command, 48), u32_at(&command, 52)), (31, filter));
         }
+        let command = encoded(Action::Health, &mut Payload::of_bytes(512));
+        assert_eq!((command[0], u32_at(&command, 4), u32_at(&command, 36)), (2, u32::MAX, 512));
+        assert_eq!((u32_at(&command, 40), u32_at(&command, 44)), (0x007f_0002, 0));
         let identify = Action::Identify { subject: Subject::ZonedController };
         let command = encoded(identify, &mut Payload::of_bytes(IDENTIFY_BYTES));
         assert_eq!((command[0], u32_at(&command, 40), u32_at(&command, 44)), (6, 6, 0x0200_0000));
