@@ -20,6 +20,9 @@ const MACHINE_MAX: Duration = Duration::from_secs(900);
 /// Memory of a machine that runs a test, in MiB.
 const INSIDE_MEMORY: u32 = 3072;
 
+/// Kernel of all machines that need none of their own: `cargo xtask guest --kernel` sets it.
+const KERNEL: &str = "ZONEWEAVE_GUEST_KERNEL";
+
 /// Says that this program runs in the machine.
 const INSIDE: &str = "ZONEWEAVE_INSIDE";
 
@@ -190,7 +193,9 @@ pub fn is_asked_for(programs: &[&str]) -> bool {
 /// An unpacked kernel package and its version: the newest that apt knows is downloaded once and never installed.
 #[track_caller]
 fn kernel(kernel: Kernel) -> (PathBuf, String) {
+    let asked = std::env::var(KERNEL).unwrap_or_default();
     let (variable, name, package) = match kernel {
+        Kernel::Current if asked == "6.12" => return self::kernel(Kernel::V6_12),
         Kernel::Current => ("ZONEWEAVE_KERNEL", "kernel", "linux-image-amd64"),
         Kernel::V6_12 => ("ZONEWEAVE_KERNEL_6_12", "kernel-6.12", "linux-image-6.12-amd64"),
     };
@@ -205,7 +210,15 @@ fn kernel(kernel: Kernel) -> (PathBuf, String) {
     }
     let versions = std::fs::read_dir(folder.join("lib/modules")).expect("an unpacked linux-image package");
     let version = versions.flatten().next().expect("the modules of a kernel").file_name();
-    (folder, version.into_string().expect("a version is text"))
+    let version = version.into_string().expect("a version is text");
+    let is_asked_for =
+        asked.is_empty() || matches!(kernel, Kernel::V6_12) || version.starts_with(&format!("{asked}."));
+    assert!(
+        is_asked_for,
+        "{} has kernel {version}: {variable} has to name an unpacked {asked}",
+        folder.display()
+    );
+    (folder, version)
 }
 
 /// The kernel without its compression, made once: a machine without KVM takes seconds for that at each start.

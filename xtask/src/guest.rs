@@ -3,7 +3,8 @@
 //! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs), or a newer md (tests/newer_md.rs).
 
 use crate::phase::{cargo, run as run_program};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Programs of tests that boot machines.
@@ -11,29 +12,89 @@ const PROGRAMS: [&str; 10] =
     ["machine", "zns", "zoned", "yank", "slow", "power", "ublk", "formats", "differential", "newer_md"];
 /// Those of the short form.
 const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
+/// Those that a kernel of their own is for.
+const NEWER_PROGRAMS: [&str; 2] = ["ublk", "newer_md"];
+/// Kernels that machines may boot.
+const KERNELS: [&str; 2] = ["6.1", NEWER_KERNEL];
+const NEWER_KERNEL: &str = "6.12";
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    is_short: bool,
+    /// Kernel of all machines.
+    kernel: Option<String>,
+    qemu: Option<String>,
+    programs: Vec<String>,
+}
+
+impl Options {
+    /// Options and names of programs from words.
+    fn parse(words: &[String]) -> Result<Options> {
+        let mut options = Options::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--short" => options.is_short = true,
+                "--kernel" => {
+                    let kernel = words.next().context("--kernel wants 6.1 or 6.12")?;
+                    ensure!(
+                        KERNELS.contains(&kernel.as_str()),
+                        "--kernel {kernel}: there is {}",
+                        KERNELS.join(" and ")
+                    );
+                    options.kernel = Some(kernel.clone());
+                }
+                "--qemu" => {
+                    options.qemu = Some(words.next().context("--qemu wants the path of a QEMU")?.clone());
+                }
+                option if option.starts_with("--") => {
+                    bail!("`{option}` is not an option; there are --short, --kernel and --qemu")
+                }
+                name if PROGRAMS.contains(&name) => options.programs.push(name.to_owned()),
+                name => bail!("`{name}` is not one of {}", PROGRAMS.join(", ")),
+            }
+        }
+        options.choose()
+    }
+
+    /// Chooses programs where none is named.
+    fn choose(mut self) -> Result<Options> {
+        let is_older = self.kernel.as_ref().is_some_and(|kernel| kernel != NEWER_KERNEL);
+        let is_newer = |program: &String| NEWER_PROGRAMS.contains(&program.as_str());
+        if let Some(newer) = self.programs.iter().find(|program| is_older && is_newer(program)) {
+            bail!("{newer} is about kernel {NEWER_KERNEL}: leave --kernel out");
+        }
+        if self.programs.is_empty() {
+            let all = if self.is_short { &SHORT_PROGRAMS[..] } else { &PROGRAMS[..] };
+            self.programs = all.iter().map(ToString::to_string).collect();
+            self.programs.retain(|program| !is_older || !is_newer(program));
+        }
+        Ok(self)
+    }
+}
 
 /// Boots the machines, one after the other: two at a time would starve each other without KVM.
 ///
 /// # Errors
 /// When a machine lost something, QEMU is not there, or a name is none of a program of tests.
 pub fn run(words: &[String]) -> Result<ExitCode> {
-    let (options, names): (Vec<&str>, Vec<&str>) =
-        words.iter().map(String::as_str).partition(|word| word.starts_with("--"));
-    if let Some(unknown) = options.iter().find(|option| **option != "--short") {
-        bail!("`{unknown}` is not an option; there is --short");
-    }
-    let is_short = !options.is_empty();
-    if let Some(unknown) = names.iter().find(|name| !PROGRAMS.contains(name)) {
-        bail!("`{unknown}` is not one of {}", PROGRAMS.join(", "));
-    }
-    let programs = match (names.is_empty(), is_short) {
-        (false, _) => names,
-        (true, true) => SHORT_PROGRAMS.to_vec(),
-        (true, false) => PROGRAMS.to_vec(),
-    };
+    let Options { is_short, kernel, qemu, programs } = Options::parse(words)?;
     let mut tests = cargo();
     tests.args(["test", "--release", "--package", "zoneweave"]);
     tests.args(programs.iter().flat_map(|program| ["--test", program]));
+    if let Some(kernel) = kernel {
+        tests.env("ZONEWEAVE_GUEST_KERNEL", kernel);
+    }
+    if let Some(qemu) = qemu {
+        // Options may follow the path.
+        let program = qemu.split_whitespace().next().context("--qemu wants the path of a QEMU")?;
+        ensure!(
+            !program.contains('/') || Path::new(program).is_file(),
+            "--qemu {qemu}: there is no such program"
+        );
+        tests.env("ZONEWEAVE_QEMU", qemu);
+    }
     run_program(
         tests
             .args(["--", "--nocapture", "--test-threads", "1"])
@@ -42,4 +103,43 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
             .env("ZONEWEAVE_REQUIRE_TOOLS", "1"),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_and_names_come_in_any_order() {
+        let options = parse("zns --kernel 6.12 power --qemu /opt/qemu --short").unwrap();
+        assert_eq!(options.programs, ["zns", "power"]);
+        assert_eq!((options.kernel.as_deref(), options.qemu.as_deref()), (Some("6.12"), Some("/opt/qemu")));
+        assert_eq!(parse("").unwrap().programs, PROGRAMS);
+        assert_eq!(parse("--short").unwrap().programs, SHORT_PROGRAMS);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        let said = |line| parse(line).unwrap_err().to_string();
+        assert!(
+            said("zns slwo").contains("`slwo` is not one of machine, zns, zoned"),
+            "{}",
+            said("zns slwo")
+        );
+        assert!(said("--kernel 5.15").contains("6.1 and 6.12"));
+        assert!(said("--kernel").contains("6.1 or 6.12") && said("--qemu").contains("path"));
+        assert!(said("--fast").contains("--short, --kernel and --qemu"));
+    }
+
+    #[test]
+    fn an_older_kernel_has_no_newer_devices() {
+        let options = parse("--kernel 6.1").unwrap();
+        assert!(!options.programs.is_empty() && options.programs.iter().all(|name| name != "ublk"));
+        assert!(parse("ublk --kernel 6.1").unwrap_err().to_string().contains("6.12"));
+        assert!(parse("ublk --kernel 6.12").is_ok());
+    }
 }
