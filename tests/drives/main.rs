@@ -14,6 +14,7 @@ mod re_add;
 mod record;
 mod replace;
 mod scrub;
+mod signatures;
 mod wipe;
 mod write_area;
 

@@ -53,6 +53,12 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("cpio"), package: "cpio", tests: "md" },
     Tool { probe: Probe::Program("modprobe"), package: "kmod", tests: "md" },
     Tool { probe: Probe::Program("grub-fstest"), package: "grub-common", tests: "md" },
+    Tool { probe: Probe::Program("mkfs.xfs"), package: "xfsprogs", tests: "drives" },
+    Tool { probe: Probe::Program("mkfs.btrfs"), package: "btrfs-progs", tests: "drives" },
+    Tool { probe: Probe::Program("mkfs.f2fs"), package: "f2fs-tools", tests: "drives" },
+    Tool { probe: Probe::Program("cryptsetup"), package: "cryptsetup-bin", tests: "drives" },
+    Tool { probe: Probe::Program("pvcreate"), package: "lvm2", tests: "drives" },
+    Tool { probe: Probe::Program("sfdisk"), package: "fdisk", tests: "drives" },
     Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "drives" },
 ];
 

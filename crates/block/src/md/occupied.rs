@@ -35,6 +35,8 @@ const MARKS: &[(u64, &[u8], &str)] = &[
     (512, b"LABELONE", "a physical volume (LVM)"),
     (1024, b"LABELONE", "a physical volume (LVM)"),
     (1536, b"LABELONE", "a physical volume (LVM)"),
+    // The first pair of the list in a label: the version of the pool.
+    (0x4014, b"\0\0\0\x07version\0", "a pool of ZFS"),
 ];
 
 /// Places of 4 KiB where a superblock 1.x begins by its magic number, whatever else it says.
