@@ -272,7 +272,7 @@ pub struct ServiceOptions {
     pub degraded: bool,
     #[command(flatten)]
     pub windows: WindowOptions,
-    /// Note the reads and writes of clients in a new file, as `lab run --trace FILE --trace-format alibaba` replays them; clients never
+    /// Note the reads, writes and flushes of clients in a new file, as `lab run --trace FILE --trace-format alibaba` replays them; clients never
     /// wait for it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //!
 //! | format | a line |
 //! |---|---|
-//! | `alibaba` | `device,R\|W,offset (bytes),length (bytes),timestamp (us)` |
+//! | `alibaba` | `device,R\|W,offset (bytes),length (bytes),timestamp (us)`; records of served volumes also `device,F,0,0,timestamp` (a flush) |
 //! | `tencent` | `timestamp (s),offset (sectors),size (sectors),0\|1 (1 writes),volume` |
 //! | `msr` | `timestamp (100 ns),host,disk,Read\|Write,offset (bytes),size (bytes),response time` |
 //! | `cloudphysics` | `version,time (s),SCSI operation (hex),size (bytes),block (512 bytes)` after a line of names |
@@ -40,12 +40,31 @@ const EXTENT_BLOCKS: u64 = 256;
 pub struct Event {
     /// Time since the first request.
     pub at: Nanos,
-    /// Write, or else read.
-    pub writes: bool,
+    /// Kind of the request.
+    pub op: Op,
     /// First block of 4 KiB.
     pub lba: u64,
-    /// Count of blocks.
+    /// Count of blocks; a flush has none.
     pub blocks: u32,
+}
+
+/// Kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A flush, which only `alibaba` has.
+    Flush,
+}
+
+impl Op {
+    /// A write, or else a read.
+    #[must_use]
+    pub fn of(writes: bool) -> Op {
+        if writes { Op::Write } else { Op::Read }
+    }
 }
 
 /// Format of a trace.
@@ -139,7 +158,7 @@ impl std::error::Error for TraceError {}
 struct Row {
     /// Since any beginning.
     at_ns: u64,
-    writes: bool,
+    op: Op,
     /// Number of the disk, where there are several.
     disk: u64,
     offset_bytes: u64,
@@ -158,7 +177,7 @@ pub fn parse(text: &str, format: Format, events_max: usize) -> Result<Vec<Event>
         last_line = line;
         let parsed = row_of(text.trim_end_matches('\r'), format);
         let Some(row) = parsed.map_err(|problem| TraceError { line, problem })? else { continue };
-        if !(1..=REQUEST_BYTES_MAX).contains(&row.bytes) {
+        if row.op != Op::Flush && !(1..=REQUEST_BYTES_MAX).contains(&row.bytes) {
             return Err(TraceError { line, problem: Problem::Size { bytes: row.bytes } });
         }
         rows.push(row);
@@ -204,6 +223,11 @@ fn events_of(rows: &[Row]) -> Vec<Event> {
     let mut extents: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
+        let at = Nanos(row.at_ns - begin);
+        if row.op == Op::Flush {
+            events.push(Event { at, op: Op::Flush, lba: 0, blocks: 0 });
+            continue;
+        }
         let first = row.offset_bytes / BLOCK_BYTES_U64;
         let end = (row.offset_bytes.saturating_add(row.bytes)).div_ceil(BLOCK_BYTES_U64).max(first + 1);
         let mut block = first;
@@ -215,7 +239,7 @@ fn events_of(rows: &[Row]) -> Vec<Event> {
             let last = end.min((extent + 1) * EXTENT_BLOCKS);
             let blocks = u32::try_from(last - block).expect("at most an extent");
             let lba = number * EXTENT_BLOCKS + block % EXTENT_BLOCKS;
-            events.push(Event { at: Nanos(row.at_ns - begin), writes: row.writes, lba, blocks });
+            events.push(Event { at, op: row.op, lba, blocks });
             block = last;
         }
     }

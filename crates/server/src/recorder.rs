@@ -4,8 +4,8 @@
 //!   loops of all cores ── note ──> queue of bounded length ──> a thread ──> file: 0,W,4096,8192,1250
 //! ```
 //! No loop waits for the record: when the queue is full, or the file cannot be written, the record ends, and the log says so. What it has
-//! until then is whole lines in about the order of time; clients notice nothing. Reads and writes are noted as they begin; trims and
-//! flushes are in no such trace.
+//! until then is whole lines in about the order of time; clients notice nothing. Reads, writes and flushes are noted as they begin. Alibaba's
+//! traces have no flushes: `0,F,0,0,1250` is what the lab reads besides. Trims are not noted.
 
 use base::time::Instant;
 use std::fs::File;
@@ -29,12 +29,23 @@ const LINE_BYTES_MAX: u64 = 32 << 20;
 pub struct Note {
     /// Time at which it began.
     pub at: Instant,
-    /// Write, or else read.
-    pub writes: bool,
+    /// Kind of the request.
+    pub kind: NoteKind,
     /// First byte.
     pub from: u64,
-    /// Count of bytes.
+    /// Count of bytes; a flush has none.
     pub bytes: u64,
+}
+
+/// Kind of a request that is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A flush.
+    Flush,
 }
 
 /// Whoever notes requests. Clones write into one record.
@@ -126,11 +137,16 @@ fn write_lines(to: &mut impl Write, notes: &Receiver<Note>, is_over: &AtomicBool
 
 /// Writes a request: one line, or as many as its length takes.
 fn write_note(to: &mut impl Write, note: &Note) -> io::Result<()> {
-    let Note { at, writes, mut from, mut bytes } = *note;
-    let what = if writes { 'W' } else { 'R' };
+    let Note { at, kind, mut from, mut bytes } = *note;
+    let at_us = at.0 / 1_000;
+    let what = match kind {
+        NoteKind::Read => 'R',
+        NoteKind::Write => 'W',
+        NoteKind::Flush => return writeln!(to, "0,F,0,0,{at_us}"),
+    };
     while bytes > 0 {
         let length = bytes.min(LINE_BYTES_MAX);
-        writeln!(to, "0,{what},{from},{length},{}", at.0 / 1_000)?;
+        writeln!(to, "0,{what},{from},{length},{at_us}")?;
         (from, bytes) = (from + length, bytes - length);
     }
     Ok(())
@@ -172,7 +188,7 @@ mod tests {
     fn note(number: u64) -> Note {
         Note {
             at: Instant(number * 1_500),
-            writes: number.is_multiple_of(2),
+            kind: if number.is_multiple_of(2) { NoteKind::Write } else { NoteKind::Read },
             from: number << 12,
             bytes: 8_192,
         }
@@ -191,8 +207,15 @@ mod tests {
         recording.recorder().note(note(2));
         let long = Note { bytes: LINE_BYTES_MAX + 4_096, ..note(4) };
         recording.recorder().note(long);
+        recording.recorder().note(Note { kind: NoteKind::Flush, from: 0, bytes: 0, ..note(5) });
         recording.finish();
-        let said = ["0,R,4096,8192,1", "0,W,8192,8192,3", "0,W,16384,33554432,6", "0,W,33570816,4096,6"];
+        let said = [
+            "0,R,4096,8192,1",
+            "0,W,8192,8192,3",
+            "0,W,16384,33554432,6",
+            "0,W,33570816,4096,6",
+            "0,F,0,0,7",
+        ];
         assert_eq!(lines(&held), said);
     }
 

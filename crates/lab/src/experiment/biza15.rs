@@ -25,7 +25,7 @@ use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Shape};
 use crate::dmzap::VictimPolicy;
 use crate::precise::{precise, precise_u64};
-use crate::trace::Event;
+use crate::trace::{Event, Op};
 use crate::workload::{Measured, whole_ns};
 use anyhow::{Context, Result, bail};
 use base::time::Nanos;
@@ -179,7 +179,7 @@ impl Requests<'_> {
         let event = |number: u64| {
             let ask = chooser.next_ask();
             let at = Nanos(whole_ns(precise_u64(number) * apart_us));
-            Event { at, writes: true, lba: ask.lba, blocks: ask.blocks }
+            Event { at, op: Op::Write, lba: ask.lba, blocks: ask.blocks }
         };
         (0..count).map(event).collect()
     }

@@ -1,8 +1,8 @@
-//! Replaying a trace: so many requests in flight, or each at its time.
+//! Replaying a trace: so many requests in flight, or each at its time. A flush is a request like any other, of no bytes.
 
 use super::rig::{Answer, Array, Ask, bytes_of};
 use crate::precise::precise_u64;
-use crate::trace::Event;
+use crate::trace::{Event, Op};
 use crate::workload::Measured;
 use anyhow::Result;
 use base::time::Instant;
@@ -62,8 +62,11 @@ impl<'a, A: Array> Replay<'a, A> {
     }
 
     fn submit(&mut self, event: &Event, asked: Instant) {
-        let ask = Ask { writes: event.writes, lba: event.lba, blocks: event.blocks };
-        let id = self.rig.submit(ask);
+        let Event { op, lba, blocks, .. } = *event;
+        let id = match op {
+            Op::Read | Op::Write => self.rig.submit(Ask { writes: op == Op::Write, lba, blocks }),
+            Op::Flush => self.rig.flush(),
+        };
         self.asked.insert(id, (asked, bytes_of(event.blocks)));
     }
 
@@ -83,5 +86,71 @@ impl<'a, A: Array> Replay<'a, A> {
         }
         self.measured.span_us = precise_u64(self.rig.now().since(self.begin).0) / 1000.0;
         Ok(self.measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::time::Nanos;
+
+    /// An array that answers at once and notes what it was asked for; a flush is none.
+    #[derive(Default)]
+    struct Noting {
+        asked: Vec<Option<Ask>>,
+        answered: u64,
+    }
+
+    impl Noting {
+        fn note(&mut self, asked: Option<Ask>) -> u64 {
+            self.asked.push(asked);
+            self.asked.len() as u64
+        }
+    }
+
+    impl Array for Noting {
+        fn now(&self) -> Instant {
+            Instant(self.answered)
+        }
+
+        fn volume_blocks(&self) -> u64 {
+            64
+        }
+
+        fn submit(&mut self, ask: Ask) -> u64 {
+            self.note(Some(ask))
+        }
+
+        fn flush(&mut self) -> u64 {
+            self.note(None)
+        }
+
+        fn wait(&mut self, _until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()> {
+            self.answered += 1;
+            answers.push(Answer { id: self.answered, at: self.now() });
+            Ok(())
+        }
+
+        fn blocks_decoded(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn flushes_are_replayed_as_flushes() {
+        let event = |op, lba, blocks| Event { at: Nanos(0), op, lba, blocks };
+        let events = [event(Op::Write, 8, 2), event(Op::Flush, 0, 0), event(Op::Read, 9, 1)];
+        let asked = [
+            Some(Ask { writes: true, lba: 8, blocks: 2 }),
+            None,
+            Some(Ask { writes: false, lba: 9, blocks: 1 }),
+        ];
+        let mut closed = Noting::default();
+        let measured = closed_loop(&mut closed, &events, 2).expect("replayed");
+        assert_eq!(closed.asked, asked);
+        assert_eq!((measured.bytes, measured.latencies_us.len()), (bytes_of(3), 3));
+        let mut open = Noting::default();
+        open_loop(&mut open, &events).expect("replayed");
+        assert_eq!(open.asked, asked);
     }
 }

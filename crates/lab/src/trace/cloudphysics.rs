@@ -2,7 +2,7 @@
 //! bytes, blocks of 512 bytes. (The traces themselves are in microseconds; this form of them covers its two hours in
 //! 7,200 steps.)
 
-use super::{Problem, Row, SECOND_NS, SECTOR_BYTES, fields, number};
+use super::{Op, Problem, Row, SECOND_NS, SECTOR_BYTES, fields, number};
 
 /// READ and WRITE with 6, 10, 12 and 16 bytes of command.
 const READS: [&str; 4] = ["08", "28", "a8", "88"];
@@ -18,7 +18,7 @@ pub fn row(line: &str) -> Result<Row, Problem> {
     }
     Ok(Row {
         at_ns: number(time, "time in seconds", SECOND_NS)?,
-        writes,
+        op: Op::of(writes),
         disk: 0,
         offset_bytes: number(block, "block of 512 bytes", SECTOR_BYTES)?,
         bytes: number(size, "size in bytes", 1)?,

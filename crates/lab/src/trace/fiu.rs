@@ -1,7 +1,7 @@
 //! A line of an FIU trace: `ns pid process lba size op major minor md5`, with blanks between; nanoseconds, sectors of 512 bytes. A trace may
 //! be of several disks, told by their device numbers. What was written (md5) is of no use here.
 
-use super::{Problem, Row, SECTOR_BYTES, number};
+use super::{Op, Problem, Row, SECTOR_BYTES, number};
 
 /// Fields of a line.
 const FIELDS: usize = 9;
@@ -36,7 +36,7 @@ pub fn row(line: &str) -> Result<Row, Problem> {
         .ok_or_else(|| Problem::Number { field: "major number", text: major.to_owned() })?;
     Ok(Row {
         at_ns: number(time, "time in nanoseconds", 1)?,
-        writes,
+        op: Op::of(writes),
         disk,
         offset_bytes: number(lba, "block of 512 bytes", SECTOR_BYTES)?,
         bytes: number(size, "size in sectors", SECTOR_BYTES)?,

@@ -4,7 +4,7 @@
 //! 18 of 20 volumes at least). Chosen, since nothing is said: sizes within those classes, popularity of places (nine of
 //! ten requests go to a tenth of the volume), arrivals (bursts, with as much time between them).
 
-use super::{EXTENT_BLOCKS, Event};
+use super::{EXTENT_BLOCKS, Event, Op};
 use base::random::Random;
 use base::time::Nanos;
 
@@ -38,7 +38,7 @@ pub fn events(count: usize, volume_blocks: u64, seed: u64) -> Vec<Event> {
             random.below(places)
         };
         let writes = random.chance(WRITES_PER_MILLE, 1000);
-        events.push(Event { at: Nanos(at), writes, lba: place * u64::from(blocks), blocks });
+        events.push(Event { at: Nanos(at), op: Op::of(writes), lba: place * u64::from(blocks), blocks });
     }
     events
 }

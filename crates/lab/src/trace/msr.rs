@@ -1,7 +1,7 @@
 //! A line of an MSR Cambridge trace: `timestamp,host,disk,Read|Write,offset,size,response`; units of 100 ns since 1601,
 //! bytes. The host is a name; a trace is of one host.
 
-use super::{Problem, Row, fields, number};
+use super::{Op, Problem, Row, fields, number};
 
 /// Times begin here, 2000-01-01, so that nanoseconds fit 64 bits for centuries.
 const BEGIN_TICKS: u64 = 125_911_584_000_000_000;
@@ -20,7 +20,7 @@ pub fn row(line: &str) -> Result<Row, Problem> {
         ticks.checked_sub(BEGIN_TICKS).and_then(|ticks| ticks.checked_mul(100)).ok_or_else(not_a_time)?;
     Ok(Row {
         at_ns,
-        writes,
+        op: Op::of(writes),
         disk: number(disk, "number of a disk", 1)?,
         offset_bytes: number(offset, "offset in bytes", 1)?,
         bytes: number(size, "size in bytes", 1)?,

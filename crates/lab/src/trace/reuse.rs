@@ -4,7 +4,7 @@
 //! side of the point are equally likely, those beyond it up to 224 MiB; all requests are writes of one block; what was not written
 //! before lies anywhere.
 
-use super::Event;
+use super::{Event, Op};
 use base::random::Random;
 use base::time::Nanos;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub fn events(count: usize, volume_blocks: u64, reuse: Reuse, seed: u64) -> Vec<
         last.insert(lba, at);
         written.push(lba);
     }
-    let event = |lba| Event { at: Nanos(0), writes: true, lba, blocks: 1 };
+    let event = |lba| Event { at: Nanos(0), op: Op::Write, lba, blocks: 1 };
     written.into_iter().map(event).collect()
 }
 

@@ -1,7 +1,7 @@
 //! A line of a SYSTOR '17 trace: `Timestamp,Response,IOType,LUN,Offset,Size`; seconds with a fraction since 1970, bytes. An operation that is
 //! neither a read nor a write has an empty type, and is left out.
 
-use super::{Problem, Row, SECOND_NS, fields, number};
+use super::{Op, Problem, Row, SECOND_NS, fields, number};
 
 /// Digits of a fraction that are kept: nanoseconds.
 const DIGITS: usize = 9;
@@ -19,7 +19,7 @@ pub fn row(line: &str) -> Result<Option<Row>, Problem> {
     }
     Ok(Some(Row {
         at_ns: nanoseconds(timestamp, "timestamp in seconds")?,
-        writes,
+        op: Op::of(writes),
         disk: number(lun, "number of a LUN", 1)?,
         offset_bytes: number(offset, "offset in bytes", 1)?,
         bytes: number(size, "size in bytes", 1)?,

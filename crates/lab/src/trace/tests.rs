@@ -21,14 +21,14 @@ fn problem(text: &str, format: Format) -> String {
 
 #[test]
 fn a_line_of_each_format() {
-    let write = Event { at: Nanos(0), writes: true, lba: 1, blocks: 2 };
+    let write = Event { at: Nanos(0), op: Op::Write, lba: 1, blocks: 2 };
     assert_eq!(one("3,W,4096,8192,1577808000000006", Format::Alibaba), write);
     assert_eq!(one("1538323200,8,16,1,1283", Format::Tencent), write);
     assert_eq!(one("128166372003061629,hm,1,Write,4096,8192,1331", Format::Msr), write);
     assert_eq!(one("1,5633898,2a,8192,8", Format::CloudPhysics), write);
     assert_eq!(one("89967404835 4253 nfsd 8 16 W 6 0 2c0a6dd0a0a5", Format::Fiu), write);
     assert_eq!(one("1455592804.594859000,0.000128,W,3,4096,8192", Format::Systor), write);
-    let read = Event { writes: false, ..write };
+    let read = Event { op: Op::Read, ..write };
     assert_eq!(one("3,R,4096,8192,0", Format::Alibaba), read);
     assert_eq!(one("0,8,16,0,1283", Format::Tencent), read);
     assert_eq!(one("128166372003061629,hm,1,Read,4096,8192,0", Format::Msr), read);
@@ -44,6 +44,19 @@ fn fractions_of_seconds_are_exact_and_other_operations_are_left_out() {
     let events = parse(text, Format::Systor, 2).unwrap();
     assert_eq!(events.iter().map(|event| event.at.0).collect::<Vec<_>>(), [0, 999]);
     assert_eq!(events[1].lba, EXTENT_BLOCKS, "another LUN");
+}
+
+#[test]
+fn flushes_of_records_are_requests_without_blocks() {
+    let text = "0,W,4096,4096,1000\n0,F,0,0,1250\n0,R,0,512,1500\n";
+    let events = parse(text, Format::Alibaba, 10).unwrap();
+    assert_eq!(events[1], Event { at: Nanos(250_000), op: Op::Flush, lba: 0, blocks: 0 });
+    assert_eq!([0, 2].map(|at| (events[at].op, events[at].lba)), [(Op::Write, 1), (Op::Read, 0)]);
+    assert_eq!(volume_blocks(&events), EXTENT_BLOCKS);
+    let of_a_range = "line 1: `4096` is no range of a flush, which has none: 0";
+    assert_eq!(problem("0,F,0,4096,1", Format::Alibaba), of_a_range);
+    assert_eq!(problem("0,F,4096,0,1", Format::Alibaba), of_a_range);
+    assert!(problem("0,8,16,F,1283", Format::Tencent).contains("neither"), "only `alibaba` has them");
 }
 
 #[test]
@@ -129,7 +142,7 @@ fn generated_events_have_the_papers_statistics() {
         |wanted: &dyn Fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count() * 100 / 20_000;
     assert!((58..=62).contains(&share(&|event| event.blocks == 1)));
     assert!((24..=28).contains(&share(&|event| event.blocks >= 4)));
-    assert!((86..=90).contains(&share(&|event| event.writes)));
+    assert!((86..=90).contains(&share(&|event| event.op == Op::Write)));
     assert!(events.iter().all(|event| event.lba + u64::from(event.blocks) <= volume));
     assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at));
     assert_eq!(generated::events(20_000, volume, 1), events);

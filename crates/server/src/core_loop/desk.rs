@@ -17,7 +17,7 @@ use super::backend::Backend;
 use super::write_gate::{IDS_END, Merge};
 use crate::config::ServerConfig;
 use crate::nbd::transmission::{ByteRange, Cut};
-use crate::recorder::{Note, Recorder};
+use crate::recorder::{Note, NoteKind, Recorder};
 use crate::slab::{Key, Slab};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
@@ -102,7 +102,7 @@ pub(crate) struct Desk<'v> {
     pub(crate) granted: Option<Party>,
     spare_vectors: Vec<Vec<Frame>>,
     final_flush: Option<Outcome>,
-    /// Whoever notes reads and writes, where they are recorded.
+    /// Whoever notes reads, writes and flushes, where they are recorded.
     recorder: Option<Recorder>,
 }
 
@@ -130,7 +130,7 @@ impl<'v> Desk<'v> {
         })
     }
 
-    /// The same desk, as it is configured: reads and writes are noted, or nobody may change the volume.
+    /// The same desk, as it is configured: reads, writes and flushes are noted, or nobody may change the volume.
     pub(crate) fn configured(self, config: &ServerConfig) -> Desk<'v> {
         Desk { recorder: config.recorder.clone(), is_read_only: config.is_read_only, ..self }
     }
@@ -152,9 +152,13 @@ impl<'v> Desk<'v> {
 
     /// Begins an operation.
     pub(crate) fn open(&mut self, party: Party, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
-        if kind == OperationKind::Read {
-            self.assert_within(range);
-            self.record(false, range);
+        match kind {
+            OperationKind::Read => {
+                self.assert_within(range);
+                self.record(NoteKind::Read, range);
+            }
+            OperationKind::Flush => self.record(NoteKind::Flush, ByteRange { from: 0, to: 0 }),
+            OperationKind::Change => {}
         }
         let operation =
             Operation { party, cookie, kind, range, parts_pending: 0, is_issuing: true, has_failed: false };
@@ -164,7 +168,7 @@ impl<'v> Desk<'v> {
     /// Begins a write.
     pub(crate) fn open_write(&mut self, party: Party, cookie: u64, range: ByteRange) -> Key {
         self.assert_within(range);
-        self.record(true, range);
+        self.record(NoteKind::Write, range);
         self.open(party, cookie, OperationKind::Change, range)
     }
 
@@ -177,9 +181,9 @@ impl<'v> Desk<'v> {
         );
     }
 
-    fn record(&self, writes: bool, range: ByteRange) {
+    fn record(&self, kind: NoteKind, range: ByteRange) {
         if let Some(recorder) = &self.recorder {
-            recorder.note(Note { at: self.now, writes, from: range.from, bytes: range.to - range.from });
+            recorder.note(Note { at: self.now, kind, from: range.from, bytes: range.to - range.from });
         }
     }
 

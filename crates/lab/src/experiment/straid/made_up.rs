@@ -11,7 +11,7 @@
 
 use super::super::clients::{Zipf, scatter};
 use super::super::published::Published;
-use crate::trace::Event;
+use crate::trace::{Event, Op};
 use base::random::Random;
 use base::time::Nanos;
 
@@ -114,7 +114,7 @@ pub fn events(trace: &Trace, blocks: u64, seed: u64) -> Vec<Event> {
         let sizes = if writes { of_writes } else { of_reads };
         let blocks = sizes.choose(&mut places.random);
         let lba = if writes { places.of_write(blocks) } else { places.anywhere(blocks) };
-        events.push(Event { at: Nanos(0), writes, lba, blocks });
+        events.push(Event { at: Nanos(0), op: Op::of(writes), lba, blocks });
         moved += u64::from(blocks);
     }
     events
@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn as_many_writes_are_sequential_as_are_quoted() {
         let trace = TRACES.iter().find(|trace| trace.name == PRXY_0).unwrap();
-        let writes: Vec<Event> = events(trace, 100_000, 3).into_iter().filter(|event| event.writes).collect();
+        let writes: Vec<Event> =
+            events(trace, 100_000, 3).into_iter().filter(|event| event.op == Op::Write).collect();
         let end = |event: &Event| event.lba + u64::from(event.blocks);
         let follows = |window: &&[Event]| {
             let (last, before) = window.split_last().expect("a hundred");

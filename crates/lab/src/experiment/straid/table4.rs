@@ -7,7 +7,7 @@ use super::super::{Conditions, Experiment};
 use super::made_up::TRACES;
 use super::traces;
 use crate::precise::{precise, precise_u64};
-use crate::trace::Event;
+use crate::trace::{Event, Op};
 use anyhow::Result;
 
 /// The experiment.
@@ -35,12 +35,12 @@ fn cells() -> Vec<Cell> {
 
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let events = traces::events(cell, conditions)?;
-    let of = |writes: bool| -> Vec<&Event> { events.iter().filter(|event| event.writes == writes).collect() };
+    let of = |op: Op| -> Vec<&Event> { events.iter().filter(|event| event.op == op).collect() };
     let mean_kib = |events: &[&Event]| {
         let blocks: u64 = events.iter().map(|event| u64::from(event.blocks)).sum();
         4.0 * precise_u64(blocks) / precise(events.len().max(1))
     };
-    let (writes, reads) = (of(true), of(false));
+    let (writes, reads) = (of(Op::Write), of(Op::Read));
     let ratio = precise(reads.len()) / precise(writes.len().max(1));
     let values = [ratio, mean_kib(&writes), mean_kib(&reads)];
     Ok(METRICS.into_iter().zip(values).map(|(metric, value)| Value { metric, value }).collect())
