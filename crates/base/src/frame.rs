@@ -20,6 +20,14 @@ pub struct FrameBody {
     pub oob: [u8; OOB_BYTES],
 }
 
+impl FrameBody {
+    /// Copies the data of another block, once: `data = other.data` may copy it to the stack before.
+    #[inline]
+    pub fn set_data(&mut self, data: &[u8; BLOCK_BYTES]) {
+        self.data.copy_from_slice(data);
+    }
+}
+
 /// An owned buffer for one block and its out-of-band metadata.
 pub struct Frame(Box<FrameBody>);
 

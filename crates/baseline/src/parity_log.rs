@@ -168,7 +168,7 @@ impl Raizn {
     pub(super) fn append_relocated(&mut self, drive: usize, key: (u32, u32, u32), fx: &mut Effects) -> u32 {
         let (zone, stripe, row) = key;
         let mut frame = self.frames.take();
-        frame.data = self.logs.relocated[&key].data;
+        frame.set_data(&self.logs.relocated[&key].data);
         let record = Record {
             zone,
             stripe,

@@ -45,7 +45,7 @@ impl Raizn {
         }
         let within = (position % self.map.stripe_blocks()) as usize;
         let Some(stripe) = logical.stripe(self.map.spot(position).stripe) else { return false };
-        frame.data = stripe.data[within].data;
+        frame.set_data(&stripe.data[within].data);
         true
     }
 
@@ -91,7 +91,7 @@ impl Raizn {
             let Spot { stripe, piece, row } = self.map.spot(position);
             let place = self.place_at(zone, stripe, piece, row);
             if status == Status::Success && block_is_whole(frame, &place) {
-                self.reads.frame(slot, block).data = frame.data;
+                self.reads.frame(slot, block).set_data(&frame.data);
             } else {
                 self.decode(slot, block, fx);
             }

@@ -170,7 +170,7 @@ impl Rebuild<'_> {
         for (row, frame) in (0..).zip(&mut frames) {
             let relocated = self.volume.engine.logs.relocated.get(&(zone, stripe, row));
             if let Some(right) = relocated.filter(|_| piece == map.data_count()) {
-                frame.data = right.data;
+                frame.set_data(&right.data);
             } else if !block_is_whole(frame, &self.volume.engine.place_at(zone, stripe, piece, row)) {
                 return Err(MountError::Damaged { member, zone, offset: first + row });
             }
@@ -186,7 +186,7 @@ impl Rebuild<'_> {
         assert!(!stripe.sealed, "at rest, a stripe that is full is complete");
         let frame_of = |row: u32| {
             let mut frame = Frame::zeroed();
-            frame.data = stripe.data[map.within(piece, row) as usize].data;
+            frame.set_data(&stripe.data[map.within(piece, row) as usize].data);
             seal_block(&mut frame, &self.volume.engine.place_at(zone, stripe.number, piece, row));
             frame
         };

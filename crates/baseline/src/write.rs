@@ -234,7 +234,7 @@ impl Raizn {
         let place = self.place_at(zone, part.stripe, part.piece, part.row);
         let stripe = self.zones[zone as usize].stripe(part.stripe).expect("open");
         if part.piece < map.data_count() {
-            frame.data = stripe.data[map.within(part.piece, part.row) as usize].data;
+            frame.set_data(&stripe.data[map.within(part.piece, part.row) as usize].data);
             self.counters.data_blocks += 1;
         } else {
             let sources: Vec<_> =

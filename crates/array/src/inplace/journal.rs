@@ -580,7 +580,7 @@ impl Core {
         for chunk in 0..self.map.geometry().data_chunks() {
             let Some(content) = row.new.get(order.piece(chunk)) else { continue };
             let mut frame = journal.take_frame();
-            frame.data = *content;
+            frame.set_data(content);
             let sum = journal.push_block(frame);
             let (draft, head) = journal.head();
             draft.push_data(head, self.map.lba(strip, place, chunk).0 * ROW_SECTORS, &[sum]);
@@ -592,7 +592,7 @@ impl Core {
         for (parity, sum) in sums.iter_mut().enumerate().take(parities) {
             let mut frame = journal.take_frame();
             match row.new.get(data + parity) {
-                Some(content) => frame.data = *content,
+                Some(content) => frame.set_data(content),
                 None => encode(&order.code, parity, row, &mut frame.data),
             }
             *sum = journal.push_block(frame);

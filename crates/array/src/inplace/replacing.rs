@@ -267,7 +267,7 @@ impl Strips {
         for (row, frame) in (run.first..).zip(&mut frames) {
             let row = round.rows.get_mut(row).expect("a row that is written");
             row.sent.insert(run.piece);
-            frame.data = *row.content(run.piece).expect("content to copy");
+            frame.set_data(row.content(run.piece).expect("content to copy"));
         }
         self.core.counters.copied += u64::from(run.count);
         let sector = self.core.members.sector(place, self.core.map.row_of(strip, run.first));

@@ -174,7 +174,7 @@ impl Core {
                 continue;
             }
             let mut frame = Frame::zeroed();
-            frame.data = *content;
+            frame.set_data(&content);
             let sector = if is_journal { sector } else { self.members.data_offset(member) + sector };
             self.ahead.replay.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: is_journal };

@@ -201,7 +201,7 @@ impl Row {
     /// A piece gets the content that is held of it.
     fn write_held(&mut self, piece: usize, stock: &mut Stock) {
         let mut frame = stock.take();
-        frame.data = *self.old.block(piece);
+        frame.set_data(self.old.block(piece));
         self.new.put(piece, frame);
     }
 

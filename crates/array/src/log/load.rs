@@ -510,7 +510,7 @@ impl Collector {
             return;
         }
         let mut copy = core.frames.take();
-        copy.data = frame.data;
+        copy.set_data(&frame.data);
         let data_crc = crc32c(&copy.data);
         let from = core.pba.pack(rebuild.location);
         let name = Name::Block(rebuild.lba);

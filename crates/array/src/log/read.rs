@@ -302,7 +302,7 @@ impl Clients {
         match rebuilt {
             Some(rebuilt) => {
                 let mut frame = read.stock.pop().expect("one frame per block");
-                frame.data = rebuilt.data;
+                frame.set_data(&rebuilt.data);
                 read.frames[rebuild.block as usize] = Some(frame);
             }
             None => read.outcome = Outcome::IoError,

@@ -320,7 +320,7 @@ impl Zone<'_> {
             let place = self.place(stripe, self.map.data_count(), row);
             if !block_is_whole(&frames[0], &place) || frames[0].data != *equation.parity {
                 let mut frame = Frame::zeroed();
-                frame.data = *equation.parity;
+                frame.set_data(&equation.parity);
                 decided.relocated.push(((self.number, stripe, row), frame));
             }
         }

@@ -81,7 +81,7 @@ impl Zraid {
             let Spot { stripe, piece, row } = self.map.spot(position);
             let place = self.map.place(self.tag, (zone.0, generation), stripe, piece, row);
             if status == Status::Success && block_is_whole(frame, &place) {
-                self.reads.frame(slot, block).data = frame.data;
+                self.reads.frame(slot, block).set_data(&frame.data);
             } else {
                 self.decode(slot, block, fx);
             }

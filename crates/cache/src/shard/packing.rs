@@ -185,7 +185,7 @@ impl Core {
         self.counters.blocks_directory += directory.len() as u64;
         for (block, page) in directory.into_iter().zip(run..) {
             let (mut frame, sequence) = (self.take_frame(), self.next_sequence());
-            frame.data = *block;
+            frame.set_data(&block);
             Stamp { life, page, kind: Kind::Directory, sequence, origin: 0 }.seal(&mut frame);
             frames.push_back(frame);
         }

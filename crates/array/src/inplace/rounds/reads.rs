@@ -85,7 +85,7 @@ impl Core {
                 self.counters.decoded += 1;
                 row.decode(&facts, wanted.piece, &mut self.stock);
             }
-            self.requests.frame_mut(request, wanted.index).data = *row.old.block(wanted.piece);
+            self.requests.frame_mut(request, wanted.index).set_data(row.old.block(wanted.piece));
         }
     }
 }

@@ -83,7 +83,7 @@ impl Shard {
             self.area.awaits_log.pop();
             let mut frame = self.core.frames.take();
             let (lba, refused) = self.area.slots.pending(id);
-            frame.data = refused.frame.data;
+            frame.set_data(&refused.frame.data);
             let protected = Protected { lba: lba.0, sequence: refused.sequence, kind: refused.kind };
             let (name, data_crc, origin) = (Some(Name::Block(lba)), refused.data_crc, Origin::Slot(id));
             self.core.counters.slot_blocks_moved += 1;
@@ -195,7 +195,7 @@ impl Shard {
     fn move_slot(&mut self, id: u32, stream: Stream, now: Instant, fx: &mut Effects) {
         let mut frame = self.core.frames.take();
         let (lba, version) = self.area.slots.begin_move(id);
-        frame.data = version.frame.data;
+        frame.set_data(&version.frame.data);
         let protected = Protected { lba: lba.0, sequence: version.sequence, kind: version.kind };
         let (name, data_crc) = (Some(Name::Block(lba)), version.data_crc);
         self.core.counters.slot_blocks_moved += 1;

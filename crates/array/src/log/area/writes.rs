@@ -92,7 +92,7 @@ impl WriteArea {
             };
             let mut frames = core.frames.take_vec(1);
             let frame = &mut frames[0];
-            frame.data = version.frame.data;
+            frame.set_data(&version.frame.data);
             frame.oob = version.frame.oob;
             oob::seal(&mut frame.oob, &place, version.data_crc, None);
             fx.command(drive, zone, Waiter::Slot { slot: id, part: copy }, Op::Write { offset, frames });
