@@ -280,7 +280,8 @@ impl Engine for Shard {
         let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();
         let mut closed = is_idle && self.clients.demand.note_idle();
         for stream in Stream::CLIENTS {
-            if self.space().should_close(stream) && !self.awaits_index() {
+            let closes = self.space().should_close(stream) || self.appender().lone_stripe_spills(stream);
+            if closes && !self.awaits_index() {
                 self.appender().seal_filling(stream, fx);
                 self.route(fx);
                 closed = true;

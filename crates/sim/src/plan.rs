@@ -591,7 +591,7 @@ impl Plan {
             write_area_zones: self.areas.as_ref().map_or(0, |areas| areas.write_area),
             write_area_may_be_smaller: false,
             lifetimes: self.lifetimes(),
-            slots_at_any_depth: self.slots_at_any_depth(),
+            slot_use: self.slot_use(),
             tuned: Tuned::default(),
             mount_tag: 0,
         }

@@ -3,6 +3,7 @@
 use crate::log::lifetime::Lifetimes;
 use crate::log::pba::PbaFormat;
 use crate::log::policy::adaptive::Policy;
+use crate::log::policy::slots::SlotUse;
 use crate::log::policy::tuned::Tuned;
 use crate::log::policy::victim::GcPolicy;
 use crate::log::survivors::GcStreams;
@@ -156,8 +157,8 @@ pub struct Tuning {
     pub write_area_may_be_smaller: bool,
     /// How it is told which blocks are worth a slot of it (ADR 54).
     pub lifetimes: Lifetimes,
-    /// Blocks that are worth a slot get one however many writes are under way: less wear, at the cost of throughput.
-    pub slots_at_any_depth: bool,
+    /// What slots of it are for (ADR 85).
+    pub slot_use: SlotUse,
     /// Constants of the adaptive policy.
     pub tuned: Tuned,
     /// Drawn at random for this mount: it tells copies of the array from one another that were used apart (ADR 70).
@@ -207,7 +208,7 @@ impl Default for Tuning {
             write_area_zones: 0,
             write_area_may_be_smaller: false,
             lifetimes: Lifetimes::default(),
-            slots_at_any_depth: false,
+            slot_use: SlotUse::default(),
             tuned: Tuned::default(),
             mount_tag: 0,
         }

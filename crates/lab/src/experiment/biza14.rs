@@ -22,6 +22,7 @@ use crate::precise::{precise, precise_u64};
 use crate::workload::Measured;
 use anyhow::{Result, ensure};
 use array::log::lifetime::Lifetimes;
+use array::log::policy::slots::SlotUse;
 use base::random::Random;
 
 /// The experiment.
@@ -58,13 +59,16 @@ pub(super) const WORKLOADS: [(&str, Places); 15] = [
 const MANNERS: [Manner; 3] = [Manner::Flushed, Manner::Lone, Manner::Deep];
 /// Zones of each drive.
 const ZONES: [u32; 4] = [2, 4, 6, 8];
-/// Selectors, by name, and whether they choose slots however many writes are under way.
-const SELECTORS: [(&str, Lifetimes, bool); 4] = [
-    ("off", Lifetimes::Off, false),
-    ("levels", Lifetimes::Levels, false),
-    ("queues", Lifetimes::Queues, false),
-    ("levels-at-any-depth", Lifetimes::Levels, true),
+/// Selectors, by name, and what slots are for.
+const SELECTORS: [(&str, Lifetimes, SlotUse); 4] = [
+    ("off", Lifetimes::Off, SlotUse::Wear),
+    ("levels", Lifetimes::Levels, SlotUse::Wear),
+    ("queues", Lifetimes::Queues, SlotUse::Wear),
+    ("levels-at-any-depth", Lifetimes::Levels, SlotUse::AnyDepth),
 ];
+/// Selector of an area that is taken without being asked for (`slots_auto.rs`).
+pub(super) const FEW_COMMANDS: (&str, Lifetimes, SlotUse) =
+    ("few-commands", Lifetimes::Levels, SlotUse::FewCommands);
 /// Settings that are drawn, and the seed that draws them.
 const DRAWN: usize = 24;
 const SEED: u64 = 14;
@@ -175,9 +179,10 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
         }
         Some(percent) => plan.fill_segments(ZONE_BLOCKS, percent)?,
     }
-    let selector = SELECTORS.into_iter().find(|(name, ..)| cell.setting.lifetimes == Some(*name));
-    if let Some((_, lifetimes, any)) = selector {
-        (plan.lifetimes, plan.slots_at_any_depth) = (lifetimes, any);
+    let all = SELECTORS.into_iter().chain([FEW_COMMANDS]);
+    let selector = all.into_iter().find(|(name, ..)| cell.setting.lifetimes == Some(*name));
+    if let Some((_, lifetimes, slot_use)) = selector {
+        (plan.lifetimes, plan.slot_use) = (lifetimes, slot_use);
     }
     plan.afford_write_area()?;
     Ok(plan)

@@ -19,6 +19,7 @@ use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEver
 use array::log::lifetime::Lifetimes;
 use array::log::policy::adaptive::DriveTraits;
 use array::log::policy::decision::{Decision, Seen};
+use array::log::policy::slots::SlotUse;
 use array::log::policy::tuned::{Shape, Tuned};
 use array::log::status::Health;
 use array::log::volume::LogVolume;
@@ -90,8 +91,8 @@ pub struct Plan {
     pub write_area_zones: u32,
     /// How it is told which blocks are worth a slot of it.
     pub lifetimes: Lifetimes,
-    /// Blocks that are worth a slot get one however many writes are under way.
-    pub slots_at_any_depth: bool,
+    /// What slots of it are for.
+    pub slot_use: SlotUse,
     /// Constants of the adaptive policy.
     pub constants: Constants,
     /// Seed of the drives.
@@ -150,7 +151,7 @@ impl Plan {
             index_group_entries: None,
             write_area_zones: setting.write_area_zones.unwrap_or(0),
             lifetimes: Lifetimes::default(),
-            slots_at_any_depth: false,
+            slot_use: SlotUse::default(),
             constants: Constants::default(),
             seed,
         })
@@ -279,7 +280,7 @@ impl Plan {
             index_group_entries: self.index_group_entries,
             write_area_zones: self.write_area_zones,
             lifetimes: self.lifetimes,
-            slots_at_any_depth: self.slots_at_any_depth,
+            slot_use: self.slot_use,
             tuned: self.constants.tuned,
             ..Tuning::default()
         }

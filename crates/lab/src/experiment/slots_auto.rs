@@ -1,7 +1,7 @@
 //! The write area by default: what adapts with as many zones as `--write-area auto` would take, beside the same without (ADR 85).
 
 use super::Experiment;
-use super::biza14::{WORKLOADS, measure};
+use super::biza14::{FEW_COMMANDS, WORKLOADS, measure};
 use super::draft::{Cell, Draft};
 use super::measurement::{FLASH_BYTES, Metric, P95, P9999, WRITE_THROUGHPUT};
 use super::scheme::Scheme;
@@ -24,12 +24,13 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Settings that are drawn, and the seed that draws them.
 const DRAWN: usize = 24;
 const SEED: u64 = 85;
-/// Per cent in reserve.
+/// Per cent in reserve. With the last, as many segments are open for clients as leave no active zones for an area: that is not measured.
 const RESERVES: [u32; 3] = [20, 40, 100];
+const NO_AREA_FROM: u32 = 100;
 /// Writes in flight.
 const DEPTHS: [u32; 5] = [1, 2, 8, 32, 64];
-/// Zones of the area of each drive.
-const ZONES: [u32; 3] = [1, 2, 4];
+/// Zones of the area of each drive; 40 % in reserve leave room for one.
+const ZONES: [u32; 2] = [1, 4];
 /// Throughput is at least so much of that without, bytes of flash at most so many times those.
 const PART_OF_THROUGHPUT: f64 = 0.98;
 const TIMES_FLASH: f64 = 1.0;
@@ -57,6 +58,7 @@ fn drawn() -> Vec<Drawn> {
             all.push(one);
         }
     }
+    all.retain(|one| one.reserved_percent < NO_AREA_FROM);
     all.sort_by_key(|one| (one.reserved_percent, one.depth, one.workload));
     all
 }
@@ -66,6 +68,7 @@ fn cell(one: Drawn, zones: u32) -> Cell {
         queue_depth: Some(one.depth),
         workload: Some(WORKLOADS[one.workload].0),
         write_area_zones: Some(zones),
+        lifetimes: (zones > 0).then_some(FEW_COMMANDS.0),
         flushes: one.is_flushed.then_some(true),
         reserved_percent: Some(one.reserved_percent),
         ..Setting::paper(4, 4)

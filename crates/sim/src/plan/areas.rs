@@ -2,6 +2,7 @@
 
 use super::{Plan, pick};
 use array::log::lifetime::Lifetimes;
+use array::log::policy::slots::SlotUse;
 use base::random::Random;
 use drive::emulated::AreaFate;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ pub const AREA_SEEDS: u64 = 1 << 40;
 
 /// Of those, seeds from here on draw BIZA's policy, too.
 const BIZA_SEEDS: u64 = AREA_SEEDS + (1 << 34);
+
+/// And from here on write areas for as few commands as can be.
+const FEW_COMMANDS_SEEDS: u64 = AREA_SEEDS + (1 << 35);
 
 /// Random write areas of drives. The array writes clients' segments in them where it can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +42,9 @@ pub struct DriveAreas {
     /// Blocks that are worth a slot get one however many writes are under way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_any_depth: bool,
+    /// Blocks go to slots only where that costs drives no more commands.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_few_commands: bool,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -113,7 +120,9 @@ impl DriveAreas {
             _ => pick(random, &[Forecasts::Off, Forecasts::Levels, Forecasts::Queues]),
         };
         let at_any_depth = lifetimes != Forecasts::Off && random.chance(1, 2);
-        DriveAreas { write_area, lifetimes, at_any_depth, ..self }
+        let for_few_commands =
+            seed >= FEW_COMMANDS_SEEDS && write_area > 0 && !at_any_depth && random.chance(1, 2);
+        DriveAreas { write_area, lifetimes, at_any_depth, for_few_commands, ..self }
     }
 
     /// Areas for the baseline after ZRAID: it writes windows itself.
@@ -132,6 +141,7 @@ impl DriveAreas {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
+            for_few_commands: false,
             fates,
         }
     }
@@ -176,6 +186,7 @@ impl Plan {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
+            for_few_commands: false,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
         let areas = areas.or_write_area(self.seed);
@@ -227,9 +238,13 @@ impl Plan {
         self.areas.as_ref().map_or(Lifetimes::Off, |areas| areas.lifetimes.of_engine())
     }
 
-    /// Blocks that are worth a slot get one however many writes are under way.
-    pub(super) fn slots_at_any_depth(&self) -> bool {
-        self.areas.as_ref().is_some_and(|areas| areas.at_any_depth)
+    /// What slots are for.
+    pub(super) fn slot_use(&self) -> SlotUse {
+        match &self.areas {
+            Some(areas) if areas.at_any_depth => SlotUse::AnyDepth,
+            Some(areas) if areas.for_few_commands => SlotUse::FewCommands,
+            _ => SlotUse::Wear,
+        }
     }
 
     /// Geometry of a member's drive: areas are those of the plan, where it draws any.

@@ -2,11 +2,12 @@
 //! active members, and any member that failed is recorded on the others.
 
 use crate::log::append::Appender;
-use crate::log::area::slots::{Slots, Version, Way, Written};
+use crate::log::area::slots::{Version, Way, Written};
 use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::pba::Pba;
+use crate::log::policy::slots::{Pieces, SlotChoice};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
@@ -14,6 +15,7 @@ use crate::log::{Effects, Shard, Waiter};
 use base::frame::Frame;
 use base::units::Lba;
 use zone::device::{Completion, Op, Status};
+use zone::format::header::Stream;
 use zone::format::oob::{self, Place, Protected, Role};
 
 impl WriteArea {
@@ -27,15 +29,8 @@ impl WriteArea {
             && !core.membership.is_broken()
     }
 
-    /// True while so many blocks under way take drives no more commands in slots than in stripes. With more, stripes are full, and share
-    /// commands besides.
-    fn may_choose(&self, core: &Core, blocks_under_way: u64) -> bool {
-        let commands = blocks_under_way * u64::from(self.places.copies);
-        core.tuning.slots_at_any_depth || core.is_biza() || commands <= u64::from(self.places.members)
-    }
-
     /// A small write comes, of so many blocks under way. Way by which it goes to a slot: over an older version of its block, behind one that
-    /// is on its way, or to a free slot where the block is likely to be overwritten soon.
+    /// is on its way, or to a free slot where the block is likely to be overwritten soon; none where a stripe is better.
     fn way_of_write(
         &mut self,
         core: &Core,
@@ -48,10 +43,13 @@ impl WriteArea {
             return None;
         }
         let way = self.slots.way(lba, core.next_sequence)?;
+        let choice = if way == Way::Free { SlotChoice::Free } else { SlotChoice::Overwrite };
+        if !core.slot_use().takes(choice, Pieces::of(&self.places), blocks_under_way) {
+            return None;
+        }
         if way == Way::Free {
             let (free, free_min) = (self.slots.free_count(), self.free_min(stripe_blocks));
-            let is_worth_slot = |slots: &mut Slots| slots.is_worth_slot(&forecast, free > free_min);
-            let goes = free > 0 && self.may_choose(core, blocks_under_way) && is_worth_slot(&mut self.slots);
+            let goes = free > 0 && self.slots.is_worth_slot(&forecast, free > free_min);
             return goes.then_some(way);
         }
         Some(way)
@@ -119,7 +117,7 @@ impl WriteArea {
 }
 
 impl Appender<'_> {
-    /// The blocks of a stripe that would be padded go to slots, if all of them can. Its slot is free then.
+    /// The blocks of a stripe that would be padded go to slots, if all of them can and should. Its slot is free then.
     pub(in crate::log) fn spill(&mut self, slot: u32, fx: &mut Effects) -> bool {
         if !self.area.takes_writes(self.core) || !self.may_spill(slot) {
             return false;
@@ -145,13 +143,23 @@ impl Appender<'_> {
         true
     }
 
+    /// True when all blocks of clients that are under way wait in the filling stripe of a stream, and go to slots when it is closed: none that
+    /// comes would fill it, and drives have little to do with it.
+    pub(in crate::log) fn lone_stripe_spills(&self, stream: Stream) -> bool {
+        let Some(slot) = self.stripes.streams[stream.index()].filling else { return false };
+        let blocks = self.stripes.slots.get(slot).blocks.len() as u64;
+        blocks == self.demand.blocks_under_way() && self.area.takes_writes(self.core) && self.may_spill(slot)
+    }
+
     /// True for a partial stripe of clients' blocks that all find slots. Of two versions of a block, one would have to wait.
     fn may_spill(&self, slot: u32) -> bool {
         let stripe = self.stripes.slots.get(slot);
         let is_full =
             stripe.blocks.len() == self.stripes.streams[stripe.stream.index()].stripe_data_blocks as usize;
         let has_queue = self.area.writes_in_flight + stripe.blocks.len() <= SLOT_WRITES_MAX;
-        if is_full || !has_queue || !stripe.stream.is_clients() {
+        let under_way = self.demand.blocks_under_way();
+        let is_cheap = self.core.slot_use().spills(Pieces::of(&self.area.places), under_way);
+        if is_full || !has_queue || !is_cheap || !stripe.stream.is_clients() {
             return false;
         }
         let mut new = 0;

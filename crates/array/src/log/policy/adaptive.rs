@@ -10,7 +10,7 @@
 //! 3. **Company** ([`Space::should_close`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
 //!    stripe that is filling is closed: waiting would only cost time. A stripe of small chunks costs so little that it
 //!    is closed while another segment has nothing to do; one of large chunks takes time from those in flight, and
-//!    waits for them. When space is short, padding must be collected soon, and both wait. So they do while writes wait
+//!    waits for them. One that goes to slots and has all that is under way waits for nothing. When space is short, padding must be collected soon, and both wait. So they do while writes wait
 //!    for parts of the index, for those are about to come.
 //! 4. **Remainders** (`Shard::recut`): a stripe of large chunks that is closed with no more than a small one
 //!    holds becomes one, with less padding.
