@@ -120,7 +120,14 @@ impl World {
     fn check_zones(&self, shard: usize) -> Result<(), Failure> {
         let first = u32::try_from(shard).expect("few shards") * self.plan.zones;
         let engine = self.mounted().of(shard).shard();
-        for (number, drive) in engine.drives().iter().enumerate().filter(|(_, drive)| drive.up) {
+        for (number, drive) in engine.drives().iter().enumerate() {
+            if !drive.up {
+                // Another drive takes its place when nothing of it is under way.
+                match drive.zones.iter().any(|zone| zone.readers > 0) {
+                    true => return Err(Failure::new(format!("drive {number} is lost, and read for ever"))),
+                    false => continue,
+                }
+            }
             if !drive.zones.are_counted() {
                 return Err(Failure::new(format!("drive {number}: its zones are not as they are counted")));
             }
