@@ -8,7 +8,6 @@ use anyhow::Result;
 use array::log::Shard;
 use array::log::area::NoWriteArea;
 use array::log::config::Tuning;
-use array::log::policy::slots::SlotUse;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use zone::device::Areas;
 use zone::drives::DriveSet;
@@ -23,14 +22,6 @@ pub fn zones_of(choice: WriteAreaChoice) -> u32 {
         WriteAreaChoice::Off => 0,
         WriteAreaChoice::Auto => AUTO_ZONES_MAX,
         WriteAreaChoice::Zones(zones) => zones,
-    }
-}
-
-/// What slots are for: zones that are asked for save wear; those that `auto` takes do so as far as drives get no more commands by it.
-pub fn slot_use_of(choice: WriteAreaChoice) -> SlotUse {
-    match choice {
-        WriteAreaChoice::Auto => SlotUse::FewCommands,
-        WriteAreaChoice::Off | WriteAreaChoice::Zones(_) => SlotUse::Wear,
     }
 }
 

@@ -202,7 +202,6 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-drive-fails",
     "slots-drive-replaced",
     "slots-emptied-by-a-mount",
-    "slots-for-few-commands",
     "slots-go-on-degraded",
     "slots-header-torn-and-a-drive-lost",
     "slots-leave-in-a-batch",

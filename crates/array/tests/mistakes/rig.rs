@@ -147,14 +147,9 @@ impl Rig {
 
     /// Writes blocks, each with FUA and all in flight at once. Of those of one block the last one counts.
     pub fn write_at_once(&mut self, lbas: impl IntoIterator<Item = u64>) {
-        self.write_all(lbas, true);
-    }
-
-    /// Writes blocks, all in flight at once.
-    pub fn write_all(&mut self, lbas: impl IntoIterator<Item = u64>, fua: bool) {
         let mut in_flight = BTreeSet::new();
         for lba in lbas {
-            let (op, stamp) = self.write_op(lba, 1, fua);
+            let (op, stamp) = self.write_op(lba, 1, true);
             in_flight.insert(self.submit(op));
             self.remember(lba, 1, stamp);
         }

@@ -4,7 +4,6 @@ use super::rig::{Rig, power_cycled, raid5};
 use super::shape::Shape;
 use array::log::Counters;
 use array::log::config::{ArrayConfig, Tuning};
-use array::log::policy::slots::SlotUse;
 use base::random::Random;
 use zone::device::Areas;
 
@@ -20,11 +19,7 @@ fn array() -> ArrayConfig {
 }
 
 fn rig(write_area_zones: u32) -> Rig {
-    rig_for(write_area_zones, SlotUse::default())
-}
-
-fn rig_for(write_area_zones: u32, slot_use: SlotUse) -> Rig {
-    let mut rig = Rig::with_tuning(array(), Tuning { write_area_zones, slot_use, ..Tuning::default() });
+    let mut rig = Rig::with_tuning(array(), Tuning { write_area_zones, ..Tuning::default() });
     rig.rest();
     rig
 }
@@ -76,35 +71,6 @@ fn hot_blocks_are_overwritten_in_their_slots() {
     println!("{cost:.3} blocks of flash for each of 90 % to 4 MiB");
     assert!((0.1..=0.25).contains(&cost), "{cost}");
     rig.verify_by(7);
-}
-
-/// Two blocks take four commands in a padded stripe of 3+1, and four in slots besides those by which they leave; three overwrites take six in
-/// their slots, and four in a stripe.
-#[test]
-fn slots_are_written_only_where_that_takes_few_commands() {
-    for (slot_use, two, among_others) in [(SlotUse::FewCommands, (2, 1), 2), (SlotUse::Wear, (4, 0), 7)] {
-        let mut rig = rig_for(2, slot_use);
-        let counted = |rig: &Rig| {
-            let counters = rig.volume.engine.counters();
-            (counters.slot_blocks_written, counters.padding_blocks_written)
-        };
-        // The area opens beside a full stripe.
-        rig.write(0, 3);
-        rig.rest();
-        rig.write_fua(5, 1);
-        rig.write_fua(5, 1);
-        assert_eq!(counted(&rig), (2, 0), "{slot_use:?}: a block alone");
-        rig.write_fua(9, 2);
-        assert_eq!(counted(&rig), two, "{slot_use:?}: two blocks");
-        rig.write_all([20, 21, 5], false);
-        assert_eq!(counted(&rig).0, among_others, "{slot_use:?}: an overwrite among others");
-        rig.rest();
-        rig.verify_by(7);
-        let mut other = Rig::with_tuning(array(), Tuning::default());
-        other.blocks.clone_from(&rig.blocks);
-        other.mount(power_cycled(&rig.devices)).unwrap();
-        other.verify_by(7);
-    }
 }
 
 #[test]

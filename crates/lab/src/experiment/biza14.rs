@@ -66,9 +66,6 @@ const SELECTORS: [(&str, Lifetimes, SlotUse); 4] = [
     ("queues", Lifetimes::Queues, SlotUse::Wear),
     ("levels-at-any-depth", Lifetimes::Levels, SlotUse::AnyDepth),
 ];
-/// Selector of an area that is taken without being asked for (`slots_auto.rs`).
-pub(super) const FEW_COMMANDS: (&str, Lifetimes, SlotUse) =
-    ("few-commands", Lifetimes::Levels, SlotUse::FewCommands);
 /// Settings that are drawn, and the seed that draws them.
 const DRAWN: usize = 24;
 const SEED: u64 = 14;
@@ -179,8 +176,7 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
         }
         Some(percent) => plan.fill_segments(ZONE_BLOCKS, percent)?,
     }
-    let all = SELECTORS.into_iter().chain([FEW_COMMANDS]);
-    let selector = all.into_iter().find(|(name, ..)| cell.setting.lifetimes == Some(*name));
+    let selector = SELECTORS.into_iter().find(|(name, ..)| cell.setting.lifetimes == Some(*name));
     if let Some((_, lifetimes, slot_use)) = selector {
         (plan.lifetimes, plan.slot_use) = (lifetimes, slot_use);
     }

@@ -1,7 +1,7 @@
 //! The write area by default: what adapts with as many zones as `--write-area auto` would take, beside the same without (ADR 85).
 
 use super::Experiment;
-use super::biza14::{FEW_COMMANDS, WORKLOADS, measure};
+use super::biza14::{WORKLOADS, measure};
 use super::draft::{Cell, Draft};
 use super::measurement::{FLASH_BYTES, Metric, P95, P9999, WRITE_THROUGHPUT};
 use super::scheme::Scheme;
@@ -68,7 +68,6 @@ fn cell(one: Drawn, zones: u32) -> Cell {
         queue_depth: Some(one.depth),
         workload: Some(WORKLOADS[one.workload].0),
         write_area_zones: Some(zones),
-        lifetimes: (zones > 0).then_some(FEW_COMMANDS.0),
         flushes: one.is_flushed.then_some(true),
         reserved_percent: Some(one.reserved_percent),
         ..Setting::paper(4, 4)

@@ -14,9 +14,6 @@ pub const AREA_SEEDS: u64 = 1 << 40;
 /// Of those, seeds from here on draw BIZA's policy, too.
 const BIZA_SEEDS: u64 = AREA_SEEDS + (1 << 34);
 
-/// And from here on write areas for as few commands as can be.
-const FEW_COMMANDS_SEEDS: u64 = AREA_SEEDS + (1 << 35);
-
 /// Random write areas of drives. The array writes clients' segments in them where it can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,9 +39,6 @@ pub struct DriveAreas {
     /// Blocks that are worth a slot get one however many writes are under way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_any_depth: bool,
-    /// Blocks go to slots only where that costs drives no more commands.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub for_few_commands: bool,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -120,9 +114,7 @@ impl DriveAreas {
             _ => pick(random, &[Forecasts::Off, Forecasts::Levels, Forecasts::Queues]),
         };
         let at_any_depth = lifetimes != Forecasts::Off && random.chance(1, 2);
-        let for_few_commands =
-            seed >= FEW_COMMANDS_SEEDS && write_area > 0 && !at_any_depth && random.chance(1, 2);
-        DriveAreas { write_area, lifetimes, at_any_depth, for_few_commands, ..self }
+        DriveAreas { write_area, lifetimes, at_any_depth, ..self }
     }
 
     /// Areas for the baseline after ZRAID: it writes windows itself.
@@ -141,7 +133,6 @@ impl DriveAreas {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
-            for_few_commands: false,
             fates,
         }
     }
@@ -186,7 +177,6 @@ impl Plan {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
-            for_few_commands: false,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
         let areas = areas.or_write_area(self.seed);
@@ -242,7 +232,6 @@ impl Plan {
     pub(super) fn slot_use(&self) -> SlotUse {
         match &self.areas {
             Some(areas) if areas.at_any_depth => SlotUse::AnyDepth,
-            Some(areas) if areas.for_few_commands => SlotUse::FewCommands,
             _ => SlotUse::Wear,
         }
     }

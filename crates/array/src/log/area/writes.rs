@@ -117,7 +117,7 @@ impl WriteArea {
 }
 
 impl Appender<'_> {
-    /// The blocks of a stripe that would be padded go to slots, if all of them can and should. Its slot is free then.
+    /// The blocks of a stripe that would be padded go to slots, if all of them can. Its slot is free then.
     pub(in crate::log) fn spill(&mut self, slot: u32, fx: &mut Effects) -> bool {
         if !self.area.takes_writes(self.core) || !self.may_spill(slot) {
             return false;
@@ -157,9 +157,7 @@ impl Appender<'_> {
         let is_full =
             stripe.blocks.len() == self.stripes.streams[stripe.stream.index()].stripe_data_blocks as usize;
         let has_queue = self.area.writes_in_flight + stripe.blocks.len() <= SLOT_WRITES_MAX;
-        let under_way = self.demand.blocks_under_way();
-        let is_cheap = self.core.slot_use().spills(Pieces::of(&self.area.places), under_way);
-        if is_full || !has_queue || !is_cheap || !stripe.stream.is_clients() {
+        if is_full || !has_queue || !stripe.stream.is_clients() {
             return false;
         }
         let mut new = 0;

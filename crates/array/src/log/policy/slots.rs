@@ -1,12 +1,11 @@
-//! Slots of the write area or stripes: which of them small blocks go to, by the commands that either costs drives.
+//! Slots of the write area or stripes: which of them small blocks go to.
 //!
 //! ```text
-//!                             in slots                                           in a stripe
-//!   u blocks under way        u (m + 1), and u (k + m) / k as they leave         k + m, for they can share it
-//!   u blocks that slots hold  u (m + 1)                                          k + m
+//!                             in slots         in a stripe
+//!   u blocks under way        u (m + 1)        k + m commands of drives, for they can share it
 //! ```
-//! More than k blocks fill stripes, which share commands besides. Less wear is always in slots: what is padded is written to the flash, and so
-//! is what is not overwritten in its window.
+//! Less wear is always in slots: what is padded is written to the flash, and so is what is not overwritten in its window. A rule that asks for
+//! fewer commands of everything was built and measured, and lost (ADR 85).
 
 use crate::log::area::slots::SlotPlaces;
 use crate::log::core::Core;
@@ -18,8 +17,6 @@ pub enum SlotUse {
     /// under way.
     #[default]
     Wear,
-    /// Less wear where that costs drives fewer commands than stripes do.
-    FewCommands,
     /// Less wear whatever it costs: a free slot is chosen however many blocks are under way.
     AnyDepth,
 }
@@ -59,27 +56,15 @@ impl Pieces {
     fn slots(self, blocks: u64) -> u64 {
         blocks * (self.parities + 1)
     }
-
-    /// True when so many blocks cost less in slots than in a stripe, with the full stripes in which they leave.
-    fn slots_are_cheaper(self, blocks: u64) -> bool {
-        self.slots(blocks) * self.data + blocks * self.stripe() < self.stripe() * self.data
-    }
 }
 
 impl SlotUse {
-    /// True when a stripe that would be padded goes to slots, with so many blocks under way.
-    pub(in crate::log) fn spills(self, pieces: Pieces, blocks_under_way: u64) -> bool {
-        self != SlotUse::FewCommands || pieces.slots_are_cheaper(blocks_under_way)
-    }
-
     /// True when a small write may go to a slot, with so many blocks under way.
     pub(in crate::log) fn takes(self, choice: SlotChoice, pieces: Pieces, blocks_under_way: u64) -> bool {
         let commands = pieces.slots(blocks_under_way);
         match (self, choice) {
             (SlotUse::AnyDepth, _) | (SlotUse::Wear, SlotChoice::Overwrite) => true,
             (SlotUse::Wear, SlotChoice::Free) => commands <= pieces.stripe(),
-            (SlotUse::FewCommands, SlotChoice::Overwrite) => commands < pieces.stripe(),
-            (SlotUse::FewCommands, SlotChoice::Free) => pieces.slots_are_cheaper(blocks_under_way),
         }
     }
 }
@@ -95,34 +80,21 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// Arrays, and the most blocks under way that go to free slots, over those that slots hold, and to free ones for less wear.
-    const ARRAYS: [(Pieces, [u64; 3]); 4] = [
-        (Pieces { data: 3, parities: 1 }, [1, 1, 2]),
-        (Pieces { data: 2, parities: 1 }, [0, 1, 1]),
-        (Pieces { data: 6, parities: 1 }, [2, 3, 3]),
-        (Pieces { data: 4, parities: 2 }, [1, 1, 2]),
+    /// Arrays, and the most blocks under way that go to free slots.
+    const ARRAYS: [(Pieces, u64); 4] = [
+        (Pieces { data: 3, parities: 1 }, 2),
+        (Pieces { data: 2, parities: 1 }, 1),
+        (Pieces { data: 6, parities: 1 }, 3),
+        (Pieces { data: 4, parities: 2 }, 2),
     ];
 
-    fn most(goes: impl Fn(u64) -> bool) -> u64 {
-        (1..64).take_while(|blocks| goes(*blocks)).count() as u64
-    }
-
     #[test]
-    fn few_commands_bound_what_goes_to_slots() {
-        let few = SlotUse::FewCommands;
-        for (pieces, [free, over, _]) in ARRAYS {
-            assert_eq!(most(|blocks| few.spills(pieces, blocks)), free, "{pieces:?}");
-            assert_eq!(most(|blocks| few.takes(SlotChoice::Free, pieces, blocks)), free, "{pieces:?}");
-            assert_eq!(most(|blocks| few.takes(SlotChoice::Overwrite, pieces, blocks)), over, "{pieces:?}");
-        }
-    }
-
-    #[test]
-    fn less_wear_spills_all_and_overwrites_at_any_depth() {
+    fn less_wear_overwrites_at_any_depth_and_takes_free_slots_at_few() {
         let wear = SlotUse::Wear;
-        for (pieces, [.., free]) in ARRAYS {
-            assert!(wear.spills(pieces, 64) && wear.takes(SlotChoice::Overwrite, pieces, 64));
-            assert_eq!(most(|blocks| wear.takes(SlotChoice::Free, pieces, blocks)), free, "{pieces:?}");
+        for (pieces, most) in ARRAYS {
+            let takes = |blocks: &u64| wear.takes(SlotChoice::Free, pieces, *blocks);
+            assert_eq!((1..64).take_while(takes).count() as u64, most, "{pieces:?}");
+            assert!(wear.takes(SlotChoice::Overwrite, pieces, 64));
             assert!(SlotUse::AnyDepth.takes(SlotChoice::Free, pieces, 64));
         }
     }
