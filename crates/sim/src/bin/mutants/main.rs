@@ -16,6 +16,7 @@ use sim::minimise::{fails_like, minimise};
 use sim::scenarios::SCENARIOS;
 use sim::{Failure, Keep, Scenario, Step, Tearing, catch_panics, run};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 use switch::{ALL, About, World, choose};
@@ -209,13 +210,17 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
     choose(Some(about.name));
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
-    let Search { found, runs, needs } = match options.world.unwrap_or(about.world) {
+    let search = || match options.world.unwrap_or(about.world) {
         World::Log => search(about, options),
         World::InPlace => acted::search::<sim::inplace::World>(about.name, options),
         World::Conventional => acted::search::<sim::conventional::World>(about.name, options),
         World::Inband => acted::search::<sim::inband::World>(about.name, options),
         World::Cache => acted::search::<sim::cache::World>(about.name, options),
     };
+    let Search { found, runs, needs } = catch_unwind(AssertUnwindSafe(search)).unwrap_or_else(|_| {
+        let failure = Failure::new("a panic as a run is drawn");
+        Search { found: Some(("no run at all".to_owned(), failure)), runs: 0, needs: Vec::new() }
+    });
     choose(None);
     let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));
     let seconds = began.elapsed().as_secs_f64();
@@ -243,7 +248,10 @@ fn find(mutant: &str, options: &Options) -> (Option<(String, Scenario, Failure)>
     let mut runs = 0;
     let scenarios: &[(&str, &str)] = if options.scenarios { SCENARIOS } else { &[] };
     for (name, text) in scenarios {
+        // Without the mutant: one may refuse the plan.
+        choose(None);
         let scenario = Scenario::from_toml(text).expect("a test reads them all");
+        choose(Some(mutant));
         runs += 1;
         let outcome = run(&scenario, Keep::Nothing);
         if let Some((_, failure)) = outcome.failure.filter(|_| passes_without(mutant, &scenario)) {
