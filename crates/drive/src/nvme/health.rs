@@ -34,8 +34,8 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// First bytes of the log of QEMU 7.2's drive, behind which are counts.
-    const QEMU: [u8; 8] = [0, 0x43, 0x01, 0, 0, 0, 0, 0];
+    /// First bytes of a log, written by hand after the specification: 323 kelvins, nothing worn.
+    const BY_HAND: [u8; 8] = [0, 0x43, 0x01, 0, 0, 0, 0, 0];
 
     fn log(first: &[u8]) -> [u8; LOG_BYTES] {
         let mut log = [0; LOG_BYTES];
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_log_has_temperature_and_wear() {
-        let health = Health::parse(&log(&QEMU));
+        let health = Health::parse(&log(&BY_HAND));
         assert_eq!(health, Health { temperature_celsius: Some(50), wear_percent: 0 });
         let health = Health::parse(&log(&[4, 0x0f, 0x01, 100, 10, 103]));
         assert_eq!(health, Health { temperature_celsius: Some(-2), wear_percent: 103 });
