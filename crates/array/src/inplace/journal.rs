@@ -598,7 +598,7 @@ impl Core {
             *sum = journal.push_block(frame);
         }
         let (draft, head) = journal.head();
-        let sector = (strip.0 * self.map.strip_rows() + u64::from(place)) * ROW_SECTORS;
+        let sector = self.map.row_of(strip, place) * ROW_SECTORS;
         draft.push_parity(head, sector, &sums[..parities]);
         true
     }

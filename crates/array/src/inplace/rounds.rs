@@ -54,11 +54,9 @@ impl Core {
         let order = self.map.order_at(*order);
         let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
         for place in touched.iter() {
-            let row = strip.0 * self.map.strip_rows() + u64::from(place);
-            let is_bad = |member: Role| {
-                let sector = self.members.data_offset(member) + row * ROW_SECTORS;
-                self.bad_blocks.is_bad(member, &(sector..sector + ROW_SECTORS))
-            };
+            let row = self.map.row_of(*strip, place);
+            let is_bad =
+                |member: Role| self.bad_blocks.is_bad(member, &self.members.sectors(member, row..row + 1));
             for (piece, member) in order.members.iter().enumerate() {
                 // A replacement may be the member before this is read.
                 let is_replaced = self.members.has_replacement(*member);

@@ -23,8 +23,7 @@ fn part_of<T>(parts: &mut Vec<(Strip, Vec<T>)>, strip: Strip, fresh: impl FnOnce
 impl Clients {
     /// Issues the next piece of a trim; false when there is none.
     pub(in crate::inplace) fn trim_more(&mut self, request: u32) -> bool {
-        let stripe_blocks =
-            self.strips.core.map.chunk_rows() * u64::from(self.strips.core.map.geometry().data_chunks());
+        let stripe_blocks = self.strips.core.stripe_blocks();
         let Some((blocks, is_whole)) = self.next_of_trim(request, stripe_blocks) else { return false };
         if self.strips.core.is_read_only() {
             self.strips.core.requests.fail(request);

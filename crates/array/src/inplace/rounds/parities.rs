@@ -15,7 +15,7 @@ impl Core {
         let round = round.as_mut().expect("a round computes");
         let kind = round.kind;
         for (place, row) in round.rows.iter_mut() {
-            let row_number = strip.0 * self.map.strip_rows() + u64::from(place);
+            let row_number = self.map.row_of(*strip, place);
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             let facts = self.sync.judge(facts, order, row_number);

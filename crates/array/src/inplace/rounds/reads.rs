@@ -67,7 +67,7 @@ impl Core {
         let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round of reads");
         for (request, wanted) in round.wanted.drain(..) {
-            let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
+            let row_number = self.map.row_of(*strip, wanted.row);
             let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));

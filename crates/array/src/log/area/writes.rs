@@ -7,7 +7,7 @@ use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::pba::Pba;
-use crate::log::policy::slots::{Pieces, SlotChoice};
+use crate::log::policy::slots::SlotChoice;
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
@@ -44,7 +44,7 @@ impl WriteArea {
         }
         let way = self.slots.way(lba, core.next_sequence)?;
         let choice = if way == Way::Free { SlotChoice::Free } else { SlotChoice::Overwrite };
-        if !core.slot_use().takes(choice, Pieces::of(&self.places), blocks_under_way) {
+        if !core.slot_use().takes(choice, &self.places, blocks_under_way) {
             return None;
         }
         if way == Way::Free {

@@ -30,41 +30,19 @@ pub(in crate::log) enum SlotChoice {
     Free,
 }
 
-/// Pieces of a stripe, of which commands of drives are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Pieces {
-    /// k.
-    data: u64,
-    /// m.
-    parities: u64,
-}
-
-impl Pieces {
-    /// Those of an array whose slots lie in these places.
-    pub(in crate::log) fn of(places: &SlotPlaces) -> Pieces {
-        let SlotPlaces { members, copies, .. } = *places;
-        let parities = u64::from(copies - 1);
-        Pieces { data: u64::from(members) - parities, parities }
-    }
-
-    /// Commands of a stripe.
-    fn stripe(self) -> u64 {
-        self.data + self.parities
-    }
-
-    /// Commands of so many blocks in slots.
-    fn slots(self, blocks: u64) -> u64 {
-        blocks * (self.parities + 1)
-    }
-}
-
 impl SlotUse {
     /// True when a small write may go to a slot, with so many blocks under way.
-    pub(in crate::log) fn takes(self, choice: SlotChoice, pieces: Pieces, blocks_under_way: u64) -> bool {
-        let commands = pieces.slots(blocks_under_way);
+    pub(in crate::log) fn takes(
+        self,
+        choice: SlotChoice,
+        places: &SlotPlaces,
+        blocks_under_way: u64,
+    ) -> bool {
         match (self, choice) {
             (SlotUse::AnyDepth, _) | (SlotUse::Wear, SlotChoice::Overwrite) => true,
-            (SlotUse::Wear, SlotChoice::Free) => commands <= pieces.stripe(),
+            (SlotUse::Wear, SlotChoice::Free) => {
+                blocks_under_way * u64::from(places.copies) <= u64::from(places.members)
+            }
         }
     }
 }
@@ -80,22 +58,18 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// Arrays, and the most blocks under way that go to free slots.
-    const ARRAYS: [(Pieces, u64); 4] = [
-        (Pieces { data: 3, parities: 1 }, 2),
-        (Pieces { data: 2, parities: 1 }, 1),
-        (Pieces { data: 6, parities: 1 }, 3),
-        (Pieces { data: 4, parities: 2 }, 2),
-    ];
+    /// Members and copies of arrays, 3+1, 2+1, 6+1 and 4+2, and the most blocks under way that go to free slots.
+    const ARRAYS: [(u32, u32, u64); 4] = [(4, 2, 2), (3, 2, 1), (7, 2, 3), (6, 3, 2)];
 
     #[test]
     fn less_wear_overwrites_at_any_depth_and_takes_free_slots_at_few() {
         let wear = SlotUse::Wear;
-        for (pieces, most) in ARRAYS {
-            let takes = |blocks: &u64| wear.takes(SlotChoice::Free, pieces, *blocks);
-            assert_eq!((1..64).take_while(takes).count() as u64, most, "{pieces:?}");
-            assert!(wear.takes(SlotChoice::Overwrite, pieces, 64));
-            assert!(SlotUse::AnyDepth.takes(SlotChoice::Free, pieces, 64));
+        for (members, copies, most) in ARRAYS {
+            let places = &SlotPlaces { members, copies, blocks: 1, first: 0 };
+            let takes = |blocks: &u64| wear.takes(SlotChoice::Free, places, *blocks);
+            assert_eq!((1..64).take_while(takes).count() as u64, most, "{places:?}");
+            assert!(wear.takes(SlotChoice::Overwrite, places, 64));
+            assert!(SlotUse::AnyDepth.takes(SlotChoice::Free, places, 64));
         }
     }
 }
