@@ -162,6 +162,7 @@ impl BadBlocks {
 
     /// The device at a place has the role of a member from now on, which goes.
     pub fn take_role(&mut self, place: usize, role: usize) {
+        assert!(place != role, "the device at place {place} takes its own role");
         let is_dirty = self.dirty.contains(place);
         let is_counting = self.counting.contains(place);
         let (list, writing) = (self.lists.remove(&place), self.writing.remove(&place));
@@ -192,6 +193,10 @@ impl BadBlocks {
             self.dirty.insert(role.index());
             self.note_listed(role.index());
         }
+        assert!(
+            !is_listed || self.is_bad(role, sectors),
+            "sectors {sectors:?} of member {role} are listed and not bad"
+        );
         is_listed
     }
 
@@ -205,6 +210,10 @@ impl BadBlocks {
             self.dirty.insert(role.index());
             self.note_listed(role.index());
         }
+        assert!(
+            !is_cleared || !self.is_bad(role, sectors),
+            "sectors {sectors:?} of member {role} were cleared and are bad"
+        );
         is_cleared
     }
 

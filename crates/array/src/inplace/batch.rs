@@ -100,6 +100,7 @@ impl Filling {
         let fits = self.runs.len() <= RUNS_MAX
             && witness::has_room(words)
             && blocks + usize::from(words > 0) <= blocks_max;
+        assert!(!self.slots.contains(&slot), "round of slot {slot} is in one batch once");
         if fits {
             self.slots.push(slot);
             (self.blocks, self.words) = (blocks, words);
@@ -236,6 +237,12 @@ impl Core {
         for (slot, run) in &filling.runs {
             let start = frames.len();
             self.push_partial(*slot, run, &mut frames);
+            assert!(
+                frames.len() - start == run.blocks(),
+                "{} blocks of partial parity for {} rows",
+                frames.len() - start,
+                run.rows
+            );
             let checksum = crc32c_of_pieces(frames[start..].iter().map(|frame| &frame.data));
             if let Some((draft, frame)) = witness.as_mut().filter(|_| run.shape.has_sums) {
                 let entry = u32::try_from(entries.len()).expect("at most 148");
@@ -253,6 +260,7 @@ impl Core {
         if self.sync.log_says_doubt() || entries.is_empty() {
             entries.push(Entry::mark(parity_member, self.sync.log_says_doubt()));
         }
+        assert!(entries.len() <= ENTRIES_MAX, "{} entries of a header of {ENTRIES_MAX}", entries.len());
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(std::mem::take(entries), Origin::default());
         header.encode(&mut frames[0].data);

@@ -84,6 +84,7 @@ impl Core {
 impl Strips {
     fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let command = self.commands.remove(waiter);
+        assert!(command.is_write || !command.is_copy, "a copy of {command:?} is read");
         let Completion { status, mut frames, .. } = completion;
         if status != Status::Success {
             self.on_piece_failed(member, (command, status), frames, fx);
@@ -132,6 +133,7 @@ impl Strips {
     /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read. Where the member has
     /// failed meanwhile rows are read from others: a copy of it may have its place, which lacks them.
     fn on_unreadable(&mut self, command: PieceCommand, fx: &mut Effects) {
+        assert!(!command.is_write, "{command:?} could not be read");
         let PieceCommand { slot, piece, first, count, .. } = command;
         let &Slot { strip, order, .. } = self.core.table.slot(slot);
         let member = self.core.map.order_at(order).members[piece];
@@ -157,6 +159,7 @@ impl Strips {
         frames: Vec<Frame>,
         fx: &mut Effects,
     ) {
+        assert!(command.is_write && command.count > 0, "{command:?} could not be written");
         if command.count > 1 && !frames.is_empty() && self.core.members.is_live(member) {
             for (row, frame) in (command.first..).zip(frames) {
                 self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);

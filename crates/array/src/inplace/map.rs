@@ -140,8 +140,13 @@ impl Map {
         let chunk_rows = sectors / ROW_SECTORS;
         let orders = (0..u64::from(geometry.period())).map(|stripe| Order::of(&geometry, Stripe(stripe)));
         let blocks = geometry.stripes() * chunk_rows * u64::from(geometry.data_chunks());
+        let strip_rows = chunk_rows.min(rows_max);
+        assert!(
+            chunk_rows.is_multiple_of(strip_rows),
+            "strips of {strip_rows} rows do not fill chunks of {chunk_rows}"
+        );
         let orders = orders.collect();
-        Some(Map { geometry, blocks, chunk_rows, strip_rows: chunk_rows.min(rows_max), orders })
+        Some(Map { geometry, blocks, chunk_rows, strip_rows, orders })
     }
 
     /// Geometry of the array.

@@ -360,6 +360,7 @@ impl Core {
             .map(|role| self.members.live().contains(role).then(|| self.turned(role)))
             .collect();
         let newest = turned.iter().flatten().next().expect("an array without missing members").clone();
+        assert!(self.ahead.logs.is_none(), "the array has logs already");
         self.ahead.logs = Some(Logs::new(&vec![None; turned.len()], &newest, 0));
         for (role, superblock) in turned.iter().enumerate() {
             let Some(place) = superblock.as_ref().and_then(Superblock::ppl_place) else { continue };

@@ -178,6 +178,7 @@ impl Core {
         is_volatile: bool,
     ) -> Result<(), AddRefused> {
         let role = self.role_for(Some(role))?;
+        assert!(!self.members.is_live(role), "role {role} has a member that is in sync");
         self.bad_blocks.set_member(role.index(), Vec::new(), &superblock);
         self.members.add(role, Newcomer::waiting(superblock), is_volatile);
         Ok(())
@@ -228,6 +229,7 @@ impl Core {
         let cursor = self.background.recovery.cursor;
         let next = self.members.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
         self.background.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
+        assert!(self.background.recovery.cursor <= self.map.rows(), "a recovery beyond the last row");
         if self.background.recovery.cursor > cursor {
             self.note_done();
         }
@@ -253,6 +255,10 @@ impl Core {
 
     /// A strip is through; rows among `lost` could not be rebuilt.
     pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &Rows, lost: RowSet) {
+        assert!(
+            lost.without(rows.set()).is_empty(),
+            "rows {lost:?} of {strip:?} were lost, and not all of them rebuilt"
+        );
         let was_there = self.background.recovery.in_flight.remove(&strip);
         assert!(was_there, "{strip:?} was not begun");
         if self.background.recovery.is_restarting || self.members.is_broken() {

@@ -203,6 +203,10 @@ impl Core {
             .is_empty();
         let whole = self.recovered();
         let first = whole.replacements.iter().next().filter(|_| !has_others);
+        assert!(
+            first.is_none_or(|member| self.members.replaced().contains(member)),
+            "member {first:?} is replaced by nobody"
+        );
         Places { replacements: first.into_iter().collect(), ..whole }
     }
 
@@ -262,6 +266,11 @@ impl Strips {
         let slot = self.core.table.slot_mut(number);
         let strip = slot.strip;
         let place = self.core.map.order(strip).members[run.piece].replacement();
+        assert!(
+            self.core.members.replaced().contains(place.of_member().index()),
+            "piece {} of strip {strip:?} is copied for a member that nobody replaces",
+            run.piece
+        );
         let round = slot.round_mut();
         round.pending += 1;
         for (row, frame) in (run.first..).zip(&mut frames) {

@@ -25,6 +25,7 @@ use block::md::reader::ROW_SECTORS;
 impl Core {
     /// A strip is in work from now on.
     fn open(&mut self, strip: Strip) -> u32 {
+        assert!(!self.place.is_away(strip), "{strip:?} is in work at the control shard");
         let number = self.table.open(strip, self.map.order_index(strip));
         self.table.run(number);
         number
@@ -32,6 +33,7 @@ impl Core {
 
     /// Rows that work touches.
     fn rows_touched(&self, strip: Strip, work: &Work) -> RowSet {
+        assert!(strip.0 < self.map.strips(), "{strip:?} of {}", self.map.strips());
         let all = || RowSet::first(self.map.strip_rows()).iter();
         match work {
             Work::Write { cells, .. } => cells.iter().map(|cell| cell.row).collect(),
@@ -169,6 +171,7 @@ impl Strips {
             self.core.table.close(number);
             return false;
         };
+        assert!(slot.round.is_none(), "{:?} has a round already", slot.strip);
         let kind = job.work.kind();
         let mut round = pools.round(kind);
         round.copied = self.core.members.replaced();
@@ -220,6 +223,7 @@ impl Strips {
         let round = slot.round_mut();
         round.planned_with = None;
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
+        assert!(round.phase() == Phase::Gathering, "work joins a round that is {:?}", round.phase());
         let fresh = touched.without(round.rows.set());
         let copies = if round.copied.is_empty() { 0 } else { round.copied.count() };
         let needed = (2 * pieces + copies) * fresh.count();

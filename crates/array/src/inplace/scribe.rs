@@ -230,6 +230,7 @@ impl Scribe {
 
     /// A member was asked something that belongs to the step under way.
     pub(super) fn await_answer(&mut self) {
+        assert!(self.step != Step::Rest, "a member is asked something while no superblock is written");
         self.pending += 1;
     }
 
@@ -247,6 +248,7 @@ impl Scribe {
 
     /// A round is about to write.
     pub fn begin_writing(&mut self) {
+        assert!(self.begun >= self.flushed, "{} rounds were flushed of {}", self.flushed, self.begun);
         self.writers += 1;
         self.begun += 1;
     }
@@ -256,7 +258,7 @@ impl Scribe {
     /// # Panics
     /// When there is none.
     pub fn end_writing(&mut self, now: Instant) {
-        assert!(self.writers > 0);
+        assert!(self.writers > 0, "a round that wrote ends once");
         self.writers -= 1;
         self.idle_since = now;
     }
@@ -266,6 +268,11 @@ impl Scribe {
     /// A replacement that a record names has failed. It may say all the same what it was to say, that it is the member for one, or what
     /// it said of a clean array, one update behind an array that is not: the next record is as new as that, and the one behind it newer.
     fn abandon_record(&mut self) {
+        assert!(
+            self.pending == 0 && self.events > 0,
+            "a record is given up with {} answers to come",
+            self.pending
+        );
         self.events -= 1;
         self.owed = self.owed.max(2);
         self.step.go(Step::Rest);

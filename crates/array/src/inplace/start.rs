@@ -345,6 +345,11 @@ fn map_and_journal(
     let rows = journal::strip_rows(sectors, members).ok_or(NotServed::JournalRoom(sectors, members))?;
     let geometry = Geometry::of(&shape).ok_or(NotServed::Shape)?;
     let map = Map::with_strips(geometry, rows).ok_or(NotServed::Shape)?;
+    assert!(
+        map.strip_rows() <= rows,
+        "strips of {} rows where the journal has room for {rows}",
+        map.strip_rows()
+    );
     let end = recovered.journal.as_ref().ok_or(NotServed::Journal)?;
     let role = role(usize::from(geometry.members()));
     Ok((map, Some(Journal::new(device.superblock(), role, end))))
@@ -362,6 +367,7 @@ fn logs_of(
     if generation > GENERATION_MAX {
         return Err(NotServed::PplGeneration(generation));
     }
+    assert!(newest.ppl_place().is_some(), "logs of an array whose newest superblock names none");
     let place = |superblock: &Option<Superblock>| superblock.as_ref().and_then(Superblock::ppl_place);
     let places: Vec<Option<(u64, u64)>> = superblocks.iter().map(place).collect();
     Ok(Logs::new(&places, newest, generation))
@@ -374,6 +380,7 @@ fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages>
     let bitmap = bitmap.filter(|_| assembly.policy() == Policy::Bitmap)?;
     let is_void = bitmap.head.is_void(assembly.superblock().state.events);
     let mut pages = Pages::new(&bitmap.head, &bitmap.bits, is_void);
+    assert!(bitmap.bits.regions() > 0, "a bitmap of an array with rows has a bit for its first region");
     // A member without a bitmap has one, without bits, if a change of the policy was cut off.
     let none = Bits::none(bitmap.bits.regions());
     for (_, member) in found {
@@ -488,6 +495,11 @@ pub fn start_recovered(
             blocks => return Err(NotServed::LogAhead(blocks)),
         }
     }
+    assert!(
+        members.is_broken() || members.absent().count() <= members.parities() || assembly.is_forced,
+        "an array is served without {:?}, more members than it has parities",
+        members.absent()
+    );
     let scribe = scribe_of(assembly, [&found[..], &beside[..]], superblocks, tuning.began);
     let mut engine = plain(map, members, scribe, &tuning);
     let core = engine.core_mut();

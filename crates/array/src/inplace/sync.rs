@@ -90,6 +90,11 @@ impl Sync {
                 _ => drop(sync.ranges.insert(range.start, range.end)),
             }
         }
+        assert!(
+            sync.ranges.iter().zip(sync.ranges.keys().skip(1)).all(|((_, end), next)| end < next),
+            "ranges touch: {:?}",
+            sync.ranges
+        );
         sync.total = sync.rows_left();
         sync
     }
@@ -213,6 +218,11 @@ impl Sync {
             (next..end).for_each(|row| self.written.remove(row));
             row = end;
         }
+        assert!(
+            self.next(rows.start).is_none_or(|next| next >= rows.end),
+            "rows {rows:?} were passed, and {:?} is left",
+            self.next(rows.start)
+        );
         for row in stuck {
             assert!(rows.contains(row), "row {row} is none of {rows:?}");
             self.stuck.insert(*row);

@@ -160,6 +160,7 @@ impl InPlaceVolume {
 
     /// A device is at a place from now on; the one before is closed.
     fn seat(&mut self, place: Role, Ways { own, others }: Ways) {
+        assert!(self.is_answered(place), "the device of place {place} has commands under way");
         let seat = self.engine.core().members.seat(place);
         drop(self.devices.take(seat));
         self.devices.put(seat, own);
@@ -168,6 +169,7 @@ impl InPlaceVolume {
 
     /// Closes the device of a place.
     fn close(&mut self, place: Role) {
+        assert!(self.is_answered(place), "the device of place {place} is closed with commands under way");
         let seat = self.engine.core().members.seat(place);
         drop(self.devices.take(seat));
         self.engine.core_mut().place.seat_elsewhere(seat, Vec::new());

@@ -127,6 +127,7 @@ impl Window {
         let replaced = std::mem::replace(&mut self.streams[place], stream);
         self.long_streams += usize::from(stream.is_long());
         self.long_streams -= usize::from(replaced.is_long());
+        assert!(self.long_streams <= STREAMS_MAX, "{} streams of {STREAMS_MAX}", self.long_streams);
     }
 
     /// True when a write may be a part of a round with others.
@@ -245,6 +246,7 @@ impl Strips {
         slot.held_since.get_or_insert(now);
         let whole = whole_rows(&slot.waiting, data);
         if whole.is_empty() {
+            assert!(self.window.held.iter().all(|held| held.slot != number), "slot {number} is held once");
             self.window.held.push(Held { slot: number, due: None });
             return true;
         }
@@ -279,6 +281,7 @@ impl Strips {
                 slot.quiet_until = Some(due);
             }
             let due = slot.quiet_until;
+            assert!(self.window.held.iter().all(|held| held.slot != number), "slot {number} is held once");
             self.window.held.push(Held { slot: number, due });
             return true;
         }
@@ -300,6 +303,7 @@ impl Strips {
 
     /// Jobs of these rows come first, in their order.
     fn bring_forward(&mut self, number: u32, rows: RowSet) {
+        assert!(self.window.scratch.is_empty(), "jobs of another slot are being sorted");
         let slot = self.core.table.slot_mut(number);
         let scratch = &mut self.window.scratch;
         let (mut limit, count) = (0, slot.waiting.len());
@@ -312,6 +316,7 @@ impl Strips {
                 limit += 1;
             }
         }
+        assert!(limit > 0, "nothing of strip {:?} is of the rows that go", slot.strip);
         slot.waiting.append(scratch);
         slot.limit = limit;
     }

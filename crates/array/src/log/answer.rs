@@ -118,6 +118,7 @@ impl Question {
 
     /// Hears the next answer, which now counts; true when it need not be asked again.
     pub fn hear(&mut self, answer: &Answer) -> bool {
+        assert!(self.answers.len() <= READ_AGAIN_MAX, "a block answers for good");
         let times = self.answers.iter().filter(|before| **before == answer.entry).count();
         let is_certain = answer.is_certain && self.doubt == Doubt::NotItself;
         self.answers.push(answer.entry);

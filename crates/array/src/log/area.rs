@@ -43,6 +43,21 @@ enum Stage {
     Retiring,
 }
 
+impl Stage {
+    /// Another state follows.
+    fn go(&mut self, next: Stage) {
+        let may_follow = matches!(
+            (*self, next),
+            (Stage::Closed, Stage::Opening)
+                | (Stage::Opening, Stage::Open | Stage::Retiring)
+                | (Stage::Open, Stage::Retiring)
+                | (Stage::Retiring, Stage::Closed)
+        );
+        assert!(may_follow, "the write area goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// The write area.
 #[derive(Debug)]
 pub struct WriteArea {

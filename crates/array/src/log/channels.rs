@@ -156,6 +156,7 @@ impl ChannelMap {
         self.openings += 1;
         let Some(place) = self.tracked.iter().position(Option::is_none) else { return };
         let group = self.guess(opening);
+        assert!(usize::from(group) < ZONES_MAX, "zone {} is guessed to lie on group {group}", zone.0);
         self.tracked[place] = Some(Tracked { opening, group, last: [Span::default(); 2] });
         self.places[zone.index()] = u8::try_from(place).expect("few zones are tracked");
     }
@@ -169,6 +170,11 @@ impl ChannelMap {
         if place == NOT_TRACKED {
             return;
         }
+        assert!(
+            self.tracked[usize::from(place)].is_some_and(|tracked| tracked.opening.zone == zone.0),
+            "place {place} is that of another zone than {}",
+            zone.0
+        );
         let place = usize::from(place);
         self.tracked[place] = None;
         for other in (0..ZONES_MAX).filter(|other| *other != place) {
@@ -186,6 +192,7 @@ impl ChannelMap {
         if place >= ZONES_MAX {
             return;
         }
+        assert!(write.from <= write.to, "a write of zone {} was done before it was sent", write.zone.0);
         let size = (write.blocks.max(1).ilog2() as usize).min(SIZES - 1);
         let depth = (write.depth.max(1).ilog2() as usize).min(DEPTHS - 1);
         let mean = &mut self.means[depth][size];

@@ -267,6 +267,12 @@ impl Check<'_> {
             let frames = self.read_chunk((slot, stripe), drive, first, &mut damaged);
             pieces.push(frames);
         }
+        assert!(
+            pieces.len() == layout.members(),
+            "stripe {stripe} has {} pieces of {}",
+            pieces.len(),
+            layout.members()
+        );
         let written_at_all = pieces.iter().any(Option::is_some) || !damaged.is_empty();
         if !written_at_all {
             return;
@@ -326,6 +332,12 @@ impl Check<'_> {
                 None => bad.push(location),
             }
         }
+        assert!(
+            frames.len() + bad.len() == rows as usize,
+            "{} good and {} bad blocks of {rows}",
+            frames.len(),
+            bad.len()
+        );
         if !(weak && (torn || bad.iter().all(|location| !self.is_mapped(*location)))) {
             damaged.extend(&bad);
         }
@@ -355,6 +367,11 @@ impl Check<'_> {
         let segment = self.shard.core.segments.get(slot);
         let code = segment.layout.code;
         let pieces: Vec<&Vec<Frame>> = pieces.iter().flatten().collect();
+        assert!(
+            pieces.len() == code.piece_count(),
+            "parities are held against all pieces, not {}",
+            pieces.len()
+        );
         let (data, parities) = pieces.split_at(code.data_count());
         let mut expected = Frame::zeroed();
         for (parity, found) in parities.iter().enumerate() {

@@ -81,6 +81,36 @@ enum Stage {
     },
 }
 
+impl Stage {
+    /// Another stage follows, of the same checkpoint; it may be given up in each.
+    fn go(&mut self, next: Stage) {
+        let may_follow = match (&*self, &next) {
+            (_, Stage::Idle) | (Stage::Idle, Stage::Draining) | (Stage::Draining, Stage::Writing { .. }) => {
+                true
+            }
+            (Stage::Writing { begun, .. }, Stage::Flushing { checkpoint, flushed: false }) => {
+                begun.0.number == checkpoint.number
+            }
+            (Stage::Flushing { checkpoint, flushed: true }, Stage::Recording { number }) => {
+                checkpoint.number == *number
+            }
+            _ => false,
+        };
+        assert!(may_follow, "a checkpoint goes from {} to {}", self.name(), next.name());
+        *self = next;
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Idle => "idle",
+            Stage::Draining => "draining",
+            Stage::Writing { .. } => "writing",
+            Stage::Flushing { .. } => "flushing",
+            Stage::Recording { .. } => "recording",
+        }
+    }
+}
+
 impl Checkpoints {
     /// Returns the checkpoints of a volume that was mounted with the help of `used`, or without.
     #[must_use]
@@ -171,7 +201,7 @@ impl Shard {
         }
         // Nor are they filled with what is sealed now.
         self.area.drain(true);
-        self.checkpoints.stage = Stage::Draining;
+        self.checkpoints.stage.go(Stage::Draining);
         Stream::ALL.into_iter().for_each(|stream| self.appender().seal_filling(stream, fx));
         true
     }
@@ -196,7 +226,7 @@ impl Shard {
                 Stage::Draining if self.stripes.has_stripes_in_use() => {
                     // A segment was closed meanwhile: what waits for room may need what the collector frees.
                     if !self.stripes.has_room_to_drain(&self.core) {
-                        self.checkpoints.stage = Stage::Idle;
+                        self.checkpoints.stage.go(Stage::Idle);
                     }
                     return;
                 }
@@ -220,7 +250,7 @@ impl Shard {
                 Stage::Writing { begun, .. } => {
                     let checkpoint = begun.0.clone();
                     let number = checkpoint.number;
-                    self.checkpoints.stage = Stage::Flushing { checkpoint, flushed: false };
+                    self.checkpoints.stage.go(Stage::Flushing { checkpoint, flushed: false });
                     let waiter = FlushWaiter::Checkpoint(number);
                     if self.device_flush.ask(&mut self.core, waiter, fx) == Flushed::Now {
                         self.checkpoints.flushed(number);
@@ -231,7 +261,7 @@ impl Shard {
                 Stage::Flushing { .. } if self.core.membership.is_changing() => return,
                 Stage::Flushing { checkpoint, .. } => {
                     let checkpoint = checkpoint.clone();
-                    self.checkpoints.stage = Stage::Recording { number: checkpoint.number };
+                    self.checkpoints.stage.go(Stage::Recording { number: checkpoint.number });
                     self.core.membership.set_checkpoint(checkpoint);
                     self.core.record_change(fx);
                 }
@@ -291,7 +321,7 @@ impl Checkpoints {
 
     /// Postpones a checkpoint for which there is no room now, until as much was written as from one to the next.
     fn postpone_checkpoint(&mut self, core: &mut Core) {
-        self.stage = Stage::Idle;
+        self.stage.go(Stage::Idle);
         self.asked = false;
         self.blocks_written = blocks_written(core);
     }
@@ -329,13 +359,12 @@ impl Checkpoints {
             segment: core.next_segment_id,
             unsealed,
         };
-        assert!(!matches!(self.stage, Stage::Writing { .. }), "one checkpoint is written at a time");
         assert!(self.counting != Some(number), "checkpoint {number} counts already");
         self.number = number;
         self.asked = false;
         self.blocks_written = blocks_written(core);
         core.index.begin_checkpoint(number, checkpoint.blocks);
-        self.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
+        self.stage.go(Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 });
         true
     }
 
@@ -356,7 +385,7 @@ impl Checkpoints {
         if let Some(before) = self.counting.replace(number) {
             end_checkpoint(core, before);
         }
-        self.stage = Stage::Idle;
+        self.stage.go(Stage::Idle);
         core.counters.checkpoints_written += 1;
     }
 
@@ -365,7 +394,7 @@ impl Checkpoints {
         if self.counting != Some(self.number) {
             end_checkpoint(core, self.number);
         }
-        self.stage = Stage::Idle;
+        self.stage.go(Stage::Idle);
     }
 
     /// Space is short, or a block is lost: there are no checkpoints until the next one.

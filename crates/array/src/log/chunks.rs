@@ -27,6 +27,7 @@ impl Appender<'_> {
         while let Some(chunk) = self.core.segments.get_mut(segment_slot).next_chunk(drive) {
             let mut frames =
                 std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+            assert!(!frames.is_empty(), "piece {} of stripe {} was sent already", chunk.piece, chunk.stripe);
             let segment = self.core.segments.get(segment_slot);
             let zone = segment.zones[drive];
             let op = match segment.mode {
@@ -70,6 +71,11 @@ impl Appender<'_> {
             frames.append(&mut self.stripes.slots.get_mut(next.slot).pieces[next.piece as usize]);
             last = next.stripe;
         }
+        assert!(
+            frames.len() <= blocks_max.max(chunk_blocks),
+            "{} blocks are joined where a command may have {blocks_max}",
+            frames.len()
+        );
     }
 }
 
@@ -128,7 +134,7 @@ impl Stripes {
     /// Notes that a stripe has one piece less to wait for.
     pub(super) fn piece_done(&mut self, core: &mut Core, slot: u32) {
         let stripe = self.slots.get_mut(slot);
-        assert!(stripe.pieces_pending > 0);
+        assert!(stripe.pieces_pending > 0, "a piece of stripe {} is done once", stripe.stripe);
         stripe.pieces_pending -= 1;
         if stripe.pieces_pending > 0 {
             return;

@@ -78,6 +78,26 @@ pub enum Gc {
     Resetting,
 }
 
+impl Gc {
+    /// Another stage follows: of the same victim until its zones are free, or it is given up.
+    fn go(&mut self, next: Gc) {
+        let may_follow = match (*self, next) {
+            (Gc::Idle, Gc::Moving { stripe_next: 0, loads: 0, .. })
+            | (Gc::Settling { .. } | Gc::Flushing { flushed: true, .. } | Gc::Resetting, Gc::Idle)
+            | (Gc::Flushing { flushed: true, .. }, Gc::Resetting) => true,
+            (Gc::Moving { victim, stripe_next, .. }, Gc::Moving { victim: same, stripe_next: next, .. }) => {
+                victim == same && next == stripe_next + 1
+            }
+            (Gc::Moving { victim, loads: 0, .. }, Gc::Settling { victim: same })
+            | (Gc::Settling { victim }, Gc::Moving { victim: same, stripe_next: 0, loads: 0 })
+            | (Gc::Settling { victim }, Gc::Flushing { victim: same, flushed: false }) => victim == same,
+            _ => false,
+        };
+        assert!(may_follow, "the collector goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// The collector, and the blocks that it moves.
 #[derive(Default)]
 pub struct Collector {
@@ -104,24 +124,11 @@ impl Shard {
             match self.collector.stage {
                 Gc::Idle => {
                     let Some(victim) = self.space().pick_victim() else { return };
-                    self.collector.stage = self.moving_from_start(victim);
+                    let moving = self.moving_from_start(victim);
+                    self.collector.stage.go(moving);
                 }
                 Gc::Moving { victim, stripe_next, loads } => {
-                    let stripes = self.core.segments.get(victim).layout.stripes;
-                    let nothing_live = self.core.segments.get(victim).live_blocks == 0;
-                    if loads == 0 && (stripe_next == stripes || nothing_live) {
-                        self.collector.stage = Gc::Settling { victim };
-                    } else if stripe_next < stripes
-                        && !nothing_live
-                        && loads < self.space().loads_allowed(victim)
-                    {
-                        if !self.reader.has_tables(&mut self.core, victim, stripe_next..stripe_next + 1, fx) {
-                            return;
-                        }
-                        self.collector.stage =
-                            Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
-                        self.start_move_load(victim, stripe_next, fx);
-                    } else {
+                    if !self.advance_moving(victim, (stripe_next, loads), fx) {
                         return;
                     }
                 }
@@ -134,21 +141,22 @@ impl Shard {
                         return;
                     }
                     if self.core.membership.is_broken() || self.core.index.is_incomplete() {
-                        self.collector.stage = Gc::Idle;
+                        self.collector.stage.go(Gc::Idle);
                         return;
                     }
                     if self.core.segments.get(victim).live_blocks > 0 {
                         if self.space().gc_is_out_of_space() {
-                            self.collector.stage = Gc::Idle;
+                            self.collector.stage.go(Gc::Idle);
                             return;
                         }
                         if !std::mem::replace(&mut self.core.segments.get_mut(victim).damaged, true) {
-                            self.collector.stage = self.moving_from_start(victim);
+                            let moving = self.moving_from_start(victim);
+                            self.collector.stage.go(moving);
                         } else if !self.write_off(victim, fx) {
                             return;
                         }
                     } else {
-                        self.collector.stage = Gc::Flushing { victim, flushed: false };
+                        self.collector.stage.go(Gc::Flushing { victim, flushed: false });
                         if self.device_flush.ask(&mut self.core, FlushWaiter::Gc, fx) == Flushed::Now {
                             self.collector.gc_flushed();
                         }
@@ -156,16 +164,38 @@ impl Shard {
                 }
                 // The flush lost more drives than the array can lose: what was moved may be gone.
                 Gc::Flushing { flushed: true, .. } if self.core.membership.is_broken() => {
-                    self.collector.stage = Gc::Idle;
+                    self.collector.stage.go(Gc::Idle);
                     return;
                 }
                 Gc::Flushing { victim, flushed: true } => {
-                    self.collector.stage = Gc::Resetting;
+                    self.collector.stage.go(Gc::Resetting);
                     self.core.reset_segment(victim, fx);
                 }
                 Gc::Flushing { flushed: false, .. } | Gc::Resetting => return,
             }
         }
+    }
+
+    /// Loads the next stripe of the victim, or ends with the last; false when nothing more can be done now.
+    fn advance_moving(
+        &mut self,
+        victim: SegmentSlot,
+        (stripe_next, loads): (u32, u32),
+        fx: &mut Effects,
+    ) -> bool {
+        let segment = self.core.segments.get(victim);
+        let (stripes, nothing_live) = (segment.layout.stripes, segment.live_blocks == 0);
+        if loads == 0 && (stripe_next == stripes || nothing_live) {
+            self.collector.stage.go(Gc::Settling { victim });
+            return true;
+        }
+        let may_load = stripe_next < stripes && !nothing_live && loads < self.space().loads_allowed(victim);
+        if !may_load || !self.reader.has_tables(&mut self.core, victim, stripe_next..stripe_next + 1, fx) {
+            return false;
+        }
+        self.collector.stage.go(Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 });
+        self.start_move_load(victim, stripe_next, fx);
+        true
     }
 
     /// Places what waits, and closes the last stripe of a victim.
@@ -263,7 +293,7 @@ impl Collector {
     /// A stripe of the victim has been read; its live blocks wait in `moves`.
     pub(super) fn gc_loaded(&mut self) {
         if let Gc::Moving { loads, .. } = &mut self.stage {
-            assert!(*loads > 0);
+            assert!(*loads > 0, "a stripe of the victim is loaded once");
             *loads -= 1;
         }
     }
@@ -278,8 +308,12 @@ impl Collector {
 
     /// The victim's zones are free.
     pub(super) fn gc_erased(&mut self) {
-        assert!(self.stage == Gc::Resetting);
-        self.stage = Gc::Idle;
+        assert!(
+            self.stage == Gc::Resetting,
+            "zones of a victim are free while the collector is {:?}",
+            self.stage
+        );
+        self.stage.go(Gc::Idle);
     }
 }
 

@@ -257,6 +257,7 @@ impl Index {
                 }
                 let before = self.replace_entry(lba, Some(pba));
                 self.mapped_blocks += u64::from(before.is_none());
+                assert!(self.mapped_blocks <= self.blocks(), "more blocks are mapped than there are");
                 before
             }
             Name::Tombstone(region) => self.tombstones.replace(Lba(region).index(), Some(pba)),
@@ -277,6 +278,7 @@ impl Index {
 
     /// Unmaps a block and marks it trimmed; returns where it was.
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
+        assert!(lba.0 < self.blocks(), "block {} is trimmed of a volume of {}", lba.0, self.blocks());
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
         self.take_entry(lba)
@@ -284,6 +286,7 @@ impl Index {
 
     /// Unmaps a block and marks it lost; returns where it was.
     pub fn lose(&mut self, lba: Lba) -> Option<Pba> {
+        assert!(lba.0 < self.blocks(), "block {} is lost of a volume of {}", lba.0, self.blocks());
         self.trimmed.remove(lba);
         self.lost.insert(lba);
         self.take_entry(lba)

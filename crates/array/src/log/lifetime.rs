@@ -220,6 +220,7 @@ impl Ghost {
             }
             None => self.begin(lba),
         };
+        assert!(self.entries[id as usize].lba == lba.0, "the entry of block {} is another's", lba.0);
         self.link(id);
         self.make_room();
         id
@@ -250,6 +251,7 @@ impl Ghost {
         };
         let chain = self.chain_of(lba.0);
         let before = std::mem::replace(&mut self.chains[chain], id);
+        assert!(before != id, "address {} is in its chain already", lba.0);
         let entry = &mut self.entries[id as usize];
         *entry = Entry { lba: lba.0, last: self.now, distance: NEVER, rewrites: 0, chain: before, ..*entry };
         id

@@ -111,6 +111,12 @@ impl Shard {
             if victim.is_resetting || segment.live_blocks > 0 || segment.readers > 0 {
                 return;
             }
+            assert!(
+                segment.state == SegmentState::Sealed,
+                "segment {} of mapping blocks is erased while it is {:?}",
+                segment.id,
+                segment.state
+            );
             victim.is_resetting = true;
             let slot = victim.segment;
             self.core.reset_segment(slot, fx);
@@ -151,6 +157,7 @@ impl Shard {
                     if self.off_load.space.loads == COPY_LOADS_MAX {
                         break;
                     }
+                    assert!(!is_resetting, "group {group} is live in a segment that is being erased");
                     self.off_load.space.loads += 1;
                     self.start_group_load(group, from, GroupReader::Copy(from), fx);
                 }

@@ -464,6 +464,12 @@ impl Session {
         };
         let found = superblocks::assemble(devices, re_add, now)?;
         let config = superblocks::config_of(&found.record, &found.drives)?;
+        assert!(
+            found.drives.len() == config.members,
+            "{} places for the drives of {} members",
+            found.drives.len(),
+            config.members
+        );
         let entry_bytes = PbaFormat::new(config.members, &config.geometry).expect("validated").entry_bytes();
         Ok(Session {
             drives: found.drives,
@@ -515,6 +521,11 @@ impl Session {
         tuning.write_area_zones = if self.writable { self.config.write_area_zones(&tuning) } else { 0 };
         self.slots = write_area::read(self, &scan, tuning.accepts_lost_writes)?;
         self.record.set_write_area(tuning.write_area_zones > 0 || !scan.areas.is_empty());
+        assert!(
+            self.writable || tuning.write_area_zones == 0,
+            "a mount that only looks makes no write area of {} zones",
+            tuning.write_area_zones
+        );
         if self.writable {
             self.record_mount(tuning.mount_tag)?;
             lacking::mark(self, &scan.zones_to_mark)?;
@@ -587,6 +598,10 @@ impl Session {
             }
         }
         decided.for_each(&mut settle);
+        assert!(
+            segments.is_sorted_by_key(|segment| segment.id),
+            "segments are settled in the order in which they were made"
+        );
         let NewestOfAll { index, doubtful, slots } = newest.finish(self, &segments)?;
         Ok(Recovered { index, doubtful, segments, checkpoint: None, sequence_max, slots })
     }
@@ -626,6 +641,7 @@ impl Session {
         if !self.uses_checkpoints || self.record.checkpoint.is_none() {
             return Ok(());
         }
+        assert!(!self.report.checkpoint_refused, "a checkpoint is given up once");
         self.report.checkpoint_refused = true;
         self.record.checkpoint = None;
         if self.writable {

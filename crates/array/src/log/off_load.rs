@@ -114,6 +114,10 @@ impl ArrayConfig {
         let filling = streams * self.gc_layout().stripe_data_blocks() as usize;
         let resident_max = (asked / (entries * usize::from(bytes.count()))).max(filling + NOT_COLLECTORS_MIN);
         let held_by_collector_max = filling.max(resident_max / GROUPS_PER_COLLECTORS);
+        assert!(
+            held_by_collector_max < resident_max,
+            "the collector may hold {held_by_collector_max} of {resident_max} groups, and leaves none for clients"
+        );
         let is_possible = resident_max < groups && self.affords(mapping_segments, 1);
         is_possible.then_some(GroupLimit { entries, resident_max, held_by_collector_max, mapping_segments })
     }
@@ -301,6 +305,7 @@ impl OffLoad {
     pub(super) fn begin_unmapping(&mut self, request: u32, region: u64, blocks: Range<u64>) {
         let next = blocks.start;
         debug_assert!(self.trims.iter().all(|trim| trim.region != region), "one trim of a region at a time");
+        assert!(blocks.start < blocks.end, "a trim of region {region} unmaps {blocks:?}");
         self.trims.push_back(Unmapping { request, region, blocks, next, failed: false });
     }
 
@@ -334,7 +339,9 @@ impl Clients {
     pub(super) fn blocks_of_trim(&self, core: &Core, request: u32, region: u64) -> Range<u64> {
         let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
         let blocks = region_range(region, core.index.blocks());
-        range.start.max(blocks.start)..range.end.min(blocks.end)
+        let common = range.start.max(blocks.start)..range.end.min(blocks.end);
+        assert!(common.start < common.end, "a trim of {range:?} holds region {region}, of {blocks:?}");
+        common
     }
 }
 

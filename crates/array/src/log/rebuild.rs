@@ -80,6 +80,23 @@ enum Stage {
     Ending,
 }
 
+impl Stage {
+    /// Another stage follows; a rebuild may be given up in each.
+    fn go(&mut self, next: Stage) {
+        let may_follow = matches!(
+            (*self, next),
+            (_, Stage::Idle)
+                | (Stage::Idle, Stage::Zones)
+                | (Stage::Zones, Stage::Settling)
+                | (Stage::Settling, Stage::Activating)
+                | (Stage::Activating, Stage::Recording)
+                | (Stage::Recording, Stage::Ending)
+        );
+        assert!(may_follow, "a rebuild goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// Stage of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LaneStage {
@@ -96,6 +113,23 @@ enum LaneStage {
     Closing,
     /// The zone is full.
     Closed,
+}
+
+impl LaneStage {
+    /// Another stage follows; a zone may be given up in each.
+    fn go(&mut self, next: LaneStage) {
+        let may_follow = matches!(
+            (*self, next),
+            (_, LaneStage::Idle)
+                | (LaneStage::Idle, LaneStage::Stripes)
+                | (LaneStage::Stripes, LaneStage::Footer)
+                | (LaneStage::Footer, LaneStage::Flushing)
+                | (LaneStage::Flushing, LaneStage::Closing)
+                | (LaneStage::Closing, LaneStage::Closed)
+        );
+        assert!(may_follow, "a lane of the rebuild goes from {self:?} to {next:?}");
+        *self = next;
+    }
 }
 
 /// A chunk on its way into the zone.
@@ -159,7 +193,7 @@ impl Shard {
     pub(super) fn start_rebuild(&mut self, fx: &mut Effects) {
         let Some(member) = self.core.membership.rebuilding() else { return };
         assert!(self.member_rebuild.rebuild_is_over());
-        self.member_rebuild.stage = Stage::Zones;
+        self.member_rebuild.stage.go(Stage::Zones);
         self.member_rebuild.member = member;
         self.core.damage.forget(member);
         let generation = self.core.membership.record().generation;
@@ -206,25 +240,25 @@ impl Shard {
                     return;
                 }
                 Stage::Zones => {
-                    self.member_rebuild.stage = Stage::Settling;
+                    self.member_rebuild.stage.go(Stage::Settling);
                     self.device_flush.note_rebuild(None);
                 }
                 Stage::Settling => {
-                    self.member_rebuild.stage = Stage::Activating;
+                    self.member_rebuild.stage.go(Stage::Activating);
                     self.flush_rebuilt(0, fx);
                 }
                 Stage::Activating => {
-                    self.member_rebuild.stage = Stage::Recording;
+                    self.member_rebuild.stage.go(Stage::Recording);
                     assert!(!self.member_rebuild.has_zones_to_rebuild(&self.core), "every zone is there");
                     self.core.membership.activate(self.member_rebuild.member);
                     self.core.record_change(fx);
                 }
                 Stage::Recording if self.core.membership.is_changing() => return,
                 Stage::Recording => {
-                    self.member_rebuild.stage = Stage::Ending;
+                    self.member_rebuild.stage.go(Stage::Ending);
                     self.flush_all(0, fx);
                 }
-                Stage::Ending => self.member_rebuild.stage = Stage::Idle,
+                Stage::Ending => self.member_rebuild.stage.go(Stage::Idle),
             }
         }
     }
@@ -249,11 +283,11 @@ impl Shard {
                 }
                 LaneStage::Footer => self.member_rebuild.write_rebuilt_footer(&mut self.core, lane, fx),
                 LaneStage::Flushing => {
-                    self.member_rebuild.lanes[lane].stage = LaneStage::Closing;
+                    self.member_rebuild.lanes[lane].stage.go(LaneStage::Closing);
                     self.flush_rebuilt(lane, fx);
                 }
                 LaneStage::Closing => {
-                    self.member_rebuild.lanes[lane].stage = LaneStage::Closed;
+                    self.member_rebuild.lanes[lane].stage.go(LaneStage::Closed);
                     self.member_rebuild.close_zone(&mut self.core, lane, fx);
                 }
                 LaneStage::Closed => self.member_rebuild.end_zone(&mut self.core, lane),
@@ -380,7 +414,7 @@ impl Shard {
         if rebuild.slot_to_write == layout.stripes {
             assert!(rebuild.chunks.is_empty(), "every chunk is written before the footer");
             assert!(rebuild.entries.len() == layout.region_blocks() as usize, "the footer lists every block");
-            rebuild.stage = LaneStage::Footer;
+            rebuild.stage.go(LaneStage::Footer);
             return true;
         }
         if self.must_flush_first() {
@@ -454,12 +488,12 @@ impl MemberRebuild {
 
     /// The drive failed, or too many others did.
     pub(super) fn abandon_rebuild(&mut self, core: &mut Core) {
-        self.stage = Stage::Idle;
+        self.stage.go(Stage::Idle);
         for lane in &mut self.lanes {
             if lane.stage != LaneStage::Idle {
                 core.segments.get_mut(lane.segment).is_being_rebuilt = false;
             }
-            lane.stage = LaneStage::Idle;
+            lane.stage.go(LaneStage::Idle);
             for chunk in lane.chunks.drain(..).flatten() {
                 core.frames.give_vec(chunk.frames);
             }
@@ -483,8 +517,7 @@ impl MemberRebuild {
         segment.is_being_rebuilt = true;
         let state = &mut self.lanes[lane];
         assert!(state.chunks.is_empty());
-        assert!(state.stage == LaneStage::Idle, "a lane writes one zone at a time");
-        state.stage = LaneStage::Stripes;
+        state.stage.go(LaneStage::Stripes);
         state.segment = slot;
         state.slot_to_load = 0;
         state.slot_to_write = 0;
@@ -601,7 +634,7 @@ impl MemberRebuild {
         let end = layout.footer_blocks() - u32::from(self.footer_fills_zone(core, lane));
         let first = self.lanes[lane].footer_next;
         if first == end {
-            self.lanes[lane].stage = LaneStage::Flushing;
+            self.lanes[lane].stage.go(LaneStage::Flushing);
             return;
         }
         let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
@@ -647,7 +680,7 @@ impl MemberRebuild {
         segment.is_being_rebuilt = false;
         segment.zones_missing &= !(1 << member);
         core.counters.segments_rebuilt += 1;
-        self.lanes[lane].stage = LaneStage::Idle;
+        self.lanes[lane].stage.go(LaneStage::Idle);
     }
 }
 

@@ -159,6 +159,11 @@ impl Shard {
         self.core.config.geometry.areas = common_areas(&self.core.config.geometry, geometry);
         self.core.segments.renew_drive(drive);
         self.core.membership.replace(drive, uuid, self.core.next_segment_id);
+        assert!(
+            self.core.membership.rebuilding() == Some(drive),
+            "drive {drive} was replaced, and {:?} is rebuilt",
+            self.core.membership.rebuilding()
+        );
         self.core.record_change(fx);
         self.start_rebuild(fx);
     }

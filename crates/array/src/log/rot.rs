@@ -12,6 +12,7 @@ use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;
 use zone::device::Status;
+use zone::format::MEMBERS_MAX;
 use zone::format::oob;
 use zone::format::superblock::Uuid;
 
@@ -137,6 +138,7 @@ impl DamageLog {
     }
 
     fn add(&mut self, place: DamagedPlace) {
+        assert!(place.drive.index() < MEMBERS_MAX, "damage of member {}", place.drive);
         let drive = place.drive.index();
         if self.drives.len() <= drive {
             self.drives.resize_with(drive + 1, DriveDamage::default);

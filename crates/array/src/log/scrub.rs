@@ -163,6 +163,27 @@ enum Stage {
     Repairing,
 }
 
+impl Stage {
+    /// Another stage follows; a scrub may be stopped in each.
+    fn go(&mut self, next: Stage) {
+        let may_follow = match (*self, next) {
+            (Stage::Choosing, Stage::Records { drive: 0, record_next: 0, .. } | Stage::Drives(_))
+            | (Stage::Records { .. } | Stage::Stripes { .. }, Stage::Choosing)
+            | (Stage::Drives(_), Stage::Drives(_) | Stage::Repairing) => true,
+            (Stage::Records { current, .. }, Stage::Records { current: same, .. })
+            | (Stage::Records { current, .. }, Stage::Stripes { current: same, .. }) => current == same,
+            (
+                Stage::Stripes { current, stripe_next, .. },
+                Stage::Stripes { current: same, stripe_next: next, .. },
+            ) => current == same && next > stripe_next,
+            (before, Stage::Idle) => before != Stage::Idle,
+            _ => false,
+        };
+        assert!(may_follow, "a scrub goes from {self:?} to {next:?}");
+        *self = next;
+    }
+}
+
 /// The scrub that is running, and what became of it.
 #[derive(Debug, Default)]
 pub struct Scrub {
@@ -285,20 +306,21 @@ impl Shard {
                 Stage::Choosing => {
                     let Some(next) = self.choose_to_scrub() else { return };
                     self.scrub.is_damaged = false;
-                    self.scrub.stage = match next {
+                    self.scrub.stage.go(match next {
                         Some(current) => Stage::Records { current, drive: 0, record_next: 0 },
                         None => Stage::Drives(Look::default()),
-                    };
+                    });
                 }
                 Stage::Records { current, .. } | Stage::Stripes { current, .. }
                     if self.collector.is_being_collected(&self.core, current) =>
                 {
                     // What it holds goes to newer segments.
                     self.scrub.done_to = current.id;
-                    self.scrub.stage = Stage::Choosing;
+                    self.scrub.stage.go(Stage::Choosing);
                 }
                 Stage::Records { current, drive, .. } if drive == self.core.config.members => {
-                    self.scrub.stage = stripes_to_scrub(&self.core, current);
+                    let stripes = stripes_to_scrub(&self.core, current);
+                    self.scrub.stage.go(stripes);
                 }
                 Stage::Records { current, drive, record_next } => {
                     if self.scrub.reads > 0 || !self.scrub.pacer.may_begin(now) {
@@ -321,7 +343,7 @@ impl Shard {
                     if !self.reader.has_tables(&mut self.core, current.slot, stripe_next..end, fx) {
                         return;
                     }
-                    self.scrub.stage = Stage::Stripes { current, stripe_next: end, stripes };
+                    self.scrub.stage.go(Stage::Stripes { current, stripe_next: end, stripes });
                     self.sweep_to_scrub(now, current, stripe_next..end, fx);
                 }
                 Stage::Drives(look) => {
@@ -413,7 +435,7 @@ impl Shard {
         assert!(current.id > self.scrub.done_to, "segments are scrubbed in their order");
         assert!(current.id < self.scrub.end, "segments that are newer than the scrub are left alone");
         self.scrub.done_to = current.id;
-        self.scrub.stage = Stage::Choosing;
+        self.scrub.stage.go(Stage::Choosing);
         if !std::mem::take(&mut self.scrub.is_damaged) {
             return;
         }
@@ -492,8 +514,7 @@ impl Scrub {
     }
 
     fn end_scrub(&mut self, state: ScrubState) {
-        assert!(self.stage != Stage::Idle, "a scrub ends once");
-        self.stage = Stage::Idle;
+        self.stage.go(Stage::Idle);
         self.ended = Some(state);
         self.pacer.forget_waiting();
     }
@@ -514,7 +535,7 @@ impl Scrub {
         let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
         let records = HEADER_BLOCKS + footers;
         if !core.membership.has_zone(segment, drive) || record_next >= records {
-            self.stage = Stage::Records { current, drive: drive + 1, record_next: 0 };
+            self.stage.go(Stage::Records { current, drive: drive + 1, record_next: 0 });
             return;
         }
         let most = SCRUB_RECORD_BLOCKS.min(core.config.geometry.transfer_blocks_max);
@@ -523,7 +544,7 @@ impl Scrub {
             Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
         };
         segment.pin();
-        self.stage = Stage::Records { current, drive, record_next: record_next + blocks };
+        self.stage.go(Stage::Records { current, drive, record_next: record_next + blocks });
         self.reads += 1;
         self.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
         let frames = core.frames.take_vec(blocks as usize);

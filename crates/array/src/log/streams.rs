@@ -111,6 +111,11 @@ impl Appender<'_> {
             }
             let own = self.pick_segment(stream);
             let Some(segment) = own.or_else(|| self.pick_of_collector(stream, fx)) else { return };
+            assert!(
+                self.core.segments.get(segment).takes_stripes(),
+                "a stripe of {stream:?} goes to segment {}, which takes none",
+                self.core.segments.get(segment).id
+            );
             self.stripes.stream(stream).sealed.pop_front();
             self.bind(slot, segment, fx);
         }
@@ -128,6 +133,11 @@ impl Appender<'_> {
             let unfinished = unfinished_of(stream);
             if let Some(at) = self.stripes.streams[unfinished.index()].unfinished.iter().position(fits) {
                 let segment = self.stripes.stream(unfinished).unfinished.swap_remove(at);
+                assert!(
+                    self.core.segments.get(segment).takes_stripes(),
+                    "segment {} was left with room",
+                    self.core.segments.get(segment).id
+                );
                 self.core.segments.get_mut(segment).stream = stream;
                 self.stripes.stream(stream).open[index].segment = Some(segment);
                 return;

@@ -90,6 +90,12 @@ impl Stripes {
     fn give_up_cold_segment(&mut self, core: &mut Core) {
         for place in 0..self.streams[Stream::Cold.index()].open.len() {
             if let Some(slot) = self.stream(Stream::Cold).open[place].segment.take() {
+                assert!(
+                    core.segments.get(slot).stream == Stream::Cold,
+                    "segment {} is open for cold blocks and of stream {:?}",
+                    core.segments.get(slot).id,
+                    core.segments.get(slot).stream
+                );
                 core.segments.get_mut(slot).stream = Stream::Gc;
                 self.stream(Stream::Gc).unfinished.push(slot);
             }

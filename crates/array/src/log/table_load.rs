@@ -160,6 +160,12 @@ impl Reader {
         } else {
             false
         };
+        assert!(
+            doubtful.len() <= told.len(),
+            "{} blocks in doubt of {} that answered",
+            doubtful.len(),
+            told.len()
+        );
         let zone = &mut self.dropped_tables.loads.get_mut(slot).zones[drive];
         zone.source = if is_whole { source } else { source.next() };
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
@@ -175,6 +181,7 @@ impl Reader {
         if loads.len() >= TABLE_LOADS_MAX || loads.iter().any(is_it) {
             return;
         }
+        assert!(!core.segments.get(slot).is_write_area, "slots of the write area have no stripe table");
         let segment = core.segments.get_mut(slot);
         segment.pin();
         let members = segment.layout.members();
@@ -196,6 +203,7 @@ impl Reader {
         let blocks = region_of(layout, load.group);
         let zone = &mut load.zones[drive];
         let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
+        assert!(next <= blocks.end, "a zone has told {} blocks of {blocks:?}", zone.entries.len());
         let all_told = next == blocks.end;
         if all_told && zone.doubtful.is_empty() && !zone.source.is_footer() {
             zone.tell_apart(layout.chunk_blocks);
@@ -459,6 +467,7 @@ impl Told {
         let left = self.untold(drive);
         let free = (0..).zip(&self.slots[drive]).filter(|(_, slot)| slot.is_none()).map(|(at, _)| at);
         let free: Vec<u32> = free.take(left.len()).collect();
+        assert!(free.len() == left.len(), "{} chunks have {} slots to lie in", left.len(), free.len());
         for (within, at) in left.into_iter().zip(free) {
             self.place(drive, within, at);
         }

@@ -92,6 +92,7 @@ impl Shard {
         if !self.zone_watch.is_due(now) {
             return;
         }
+        assert!(self.zone_watch.is_at_rest(), "drives are asked once in a look");
         let ZoneWatch { due, asked, is_hastened, .. } = &mut self.zone_watch;
         (*due, *is_hastened) = (None, false);
         for drive in 0..self.core.config.members {
@@ -151,6 +152,12 @@ impl Shard {
 
 impl Core {
     fn find_turned(&self, drive: usize, first: ZoneIndex, fx: &mut Effects) {
+        assert!(
+            first.0 < self.config.geometry.zones,
+            "drive {drive} is asked from zone {} on, of {}",
+            first.0,
+            self.config.geometry.zones
+        );
         let part = u32::try_from(drive).expect("at most 32 members");
         let count = self.config.geometry.zones - first.0;
         fx.command(drive, first, Waiter::Turned { slot: 0, part }, Op::FindTurned { count });

@@ -56,6 +56,7 @@ impl Clients {
         let until = (start / stripe_blocks + 1) * stripe_blocks;
         let is_whole = may_be_whole && start.is_multiple_of(stripe_blocks) && until <= rest.end;
         rest.start = if is_whole { until } else { until.min(rest.end).min(start + TRIM_BLOCKS_MAX) };
+        assert!(start < rest.start && rest.start <= rest.end, "a trim goes on from {start} with {rest:?}");
         Some((start..rest.start, is_whole))
     }
 
@@ -79,6 +80,12 @@ impl Clients {
             cells.extend(rows.zip(frames.by_ref()).map(|(row, frame)| Cell { row, piece, frame }));
             done += run;
         }
+        assert!(
+            strips.iter().map(|(_, cells)| cells.len() as u64).sum::<u64>() == count,
+            "blocks from {} on: {count} of them go to strips {:?}",
+            lba.0,
+            strips.iter().map(|(strip, cells)| (strip.0, cells.len())).collect::<Vec<_>>()
+        );
         strips.sort_unstable_by_key(|(strip, _)| *strip);
         for (strip, cells) in strips.drain(..) {
             self.strips.core.requests.add_part(request);
@@ -102,6 +109,11 @@ impl Clients {
             let wanted = Wanted { row: place.row, piece, index: index + offset };
             part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default()).push(wanted);
         }
+        assert!(
+            strips.iter().map(|(_, wanted)| wanted.len() as u64).sum::<u64>() == run,
+            "{run} blocks from {} on are read",
+            lba.0
+        );
         for (strip, wanted) in strips.drain(..) {
             self.strips.core.requests.add_part(request);
             self.strips.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });

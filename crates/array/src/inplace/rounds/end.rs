@@ -140,6 +140,8 @@ impl Clients {
             self.strips.keep_rows((strip, order), &mut round);
         }
         if kind.is_sweep() {
+            let in_flight = self.strips.core.background.sweeps.in_flight;
+            assert!(in_flight > 0, "a {kind:?} of {strip:?} ends that was not begun");
             self.strips.core.background.sweeps.in_flight -= 1;
         }
         match kind {
@@ -153,6 +155,10 @@ impl Clients {
         }
         self.strips.core.give_rows_back(&mut round);
         self.strips.core.end_marked_round(now, &round);
+        assert!(
+            kind.is_write() || unwritten.is_empty(),
+            "a {kind:?} of {strip:?} did not write {unwritten:?}"
+        );
         let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
         for &(request, touched) in &round.jobs {
             let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();

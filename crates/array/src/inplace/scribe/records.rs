@@ -74,6 +74,11 @@ impl Roster {
 
     /// The device at a place has the role of a member from now on, which goes.
     pub(in crate::inplace) fn take_role(&mut self, place: usize, role: usize) {
+        assert!(
+            role < self.members && place >= self.members,
+            "the device at place {place} takes role {role} of {}",
+            self.members
+        );
         self.superblocks[role] = self.superblocks.get_mut(place).and_then(Option::take);
         self.lagging = self.lagging.without(PieceSet::one(role));
         let is_behind = self.behind.contains(place);
@@ -145,6 +150,7 @@ impl Roster {
             .into_iter()
             .find_map(|numbers| numbers.clone().find(is_free).or_else(|| numbers.clone().find(is_faulty)));
         let number = found.expect("at most 32 devices are members");
+        assert!(!self.is_used(DeviceNumber(number)), "a newcomer gets number {number}, which a member has");
         self.taken.insert(number);
         DeviceNumber(number)
     }
@@ -342,6 +348,7 @@ impl Core {
         self.scribe.is_owner = true;
         self.scribe.recorded = absent;
         self.scribe.named = named;
+        assert!(!is_owed || self.scribe.owed > 0, "an update that nobody asked for was owed");
         self.scribe.owed -= u8::from(is_owed);
         self.end_record_of_newcomers(now, joining, whole);
         self.table.wake_rounds();

@@ -387,6 +387,11 @@ impl Clients {
 
     fn on_answered(&mut self, part: u32, outcome: Outcome, mut frames: Vec<Frame>, fx: &mut Effects) {
         let Part { requests, index, .. } = self.strips.core.place.shard_mut().take_back(part);
+        assert!(
+            index.is_none() || requests.len() == 1,
+            "blocks of {} requests are read as one",
+            requests.len()
+        );
         match index {
             Some(index) => self.strips.core.requests.put_frames(requests[0], index, &mut frames),
             None => self.strips.core.stock.pool().give_many(&mut frames),
@@ -401,6 +406,11 @@ impl Clients {
 
     /// Hands over which pieces of a round were not written, with the rows that have such: requests of other rows are done.
     fn hand_unwritten(&mut self, number: u32, strip: Strip, round: &Round, fx: &mut Effects) {
+        assert!(
+            round.phase() == Phase::Writing,
+            "a round of {strip:?} that is {:?} left pieces",
+            round.phase()
+        );
         let start = self.strips.core.map.rows_of(strip).start;
         let unwritten = &mut self.strips.core.place.shard_mut().unwritten;
         let mut pieces: Vec<Unwritten> =
@@ -475,6 +485,11 @@ impl Clients {
 
     /// Hands a round over that has not begun to write.
     fn hand_unbegun(&mut self, strip: Strip, round: &mut Round, fx: &mut Effects) {
+        assert!(
+            round.phase() < Phase::Writing,
+            "a round of {strip:?} is handed over whole that is {:?}",
+            round.phase()
+        );
         for (requests, rows) in groups(Kind::Write, &round.jobs, round.rows.set()) {
             let handed = Handed::Write {
                 cells: self.strips.core.cells_of(strip, round, rows),

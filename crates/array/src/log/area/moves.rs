@@ -156,6 +156,10 @@ impl Shard {
         while self.area.slots.free_count() + leaving < wanted && self.may_place_slot(stream) {
             let filling = self.stripes.streams[stream.index()].filling;
             let gathered = filling.map_or(0, |slot| self.stripes.slots.get(slot).blocks.len());
+            assert!(
+                gathered < stripe_blocks,
+                "a filling stripe of {stream:?} has {gathered} of {stripe_blocks} blocks"
+            );
             let room = stripe_blocks - gathered;
             if self.area.slots.live_count() < room {
                 break;

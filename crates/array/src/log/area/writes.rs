@@ -57,6 +57,13 @@ impl WriteArea {
 
     /// A block goes to a slot.
     pub fn write(&mut self, core: &mut Core, lba: Lba, request: u32, version: Version, fx: &mut Effects) {
+        assert!(
+            self.stage == Stage::Open && self.writes_in_flight < SLOT_WRITES_MAX,
+            "block {} goes to a slot of an area that is {:?}, beside {} others",
+            lba.0,
+            self.stage,
+            self.writes_in_flight
+        );
         self.writes_in_flight += 1;
         core.counters.slot_blocks_written += 1;
         self.write_copies(core, (lba, version), request, fx);
@@ -75,6 +82,7 @@ impl WriteArea {
         let (segment, slot) = (self.segments[(id / self.places.slots()) as usize], id % self.places.slots());
         let segment = core.segments.get(segment);
         let (_, version) = self.slots.pending(id);
+        assert!(segment.is_write_area, "slot {slot} lies in segment {}, which holds stripes", segment.id);
         for copy in 0..copies {
             let (drive, offset) = self.places.of(slot, copy);
             let zone = segment.zones[drive];
@@ -271,6 +279,12 @@ impl Shard {
     fn end_slot_write(&mut self, id: u32, fx: &mut Effects) {
         let written = self.area.slots.written(id);
         let lost = written.lacks_copy && (written.copies_written == 0 || self.core.membership.is_broken());
+        assert!(
+            lost || !written.lacks_copy || !self.core.membership.is_changing(),
+            "block {} is answered with {} copies before its drive's failure is recorded",
+            written.lba.0,
+            written.copies_written
+        );
         let sequence = if lost { 0 } else { written.sequence };
         let counts = self.clients.in_flight.complete(written.lba, sequence) && !lost;
         let before: Option<Frame> = self.area.slots.end_write(id, counts);
@@ -300,6 +314,7 @@ impl Shard {
         let counts = self.clients.in_flight.complete(lba, at.map_or(0, |_| written.sequence));
         let frame = self.area.slots.end_write(id, false);
         frame.into_iter().for_each(|frame| self.core.frames.give(frame));
+        assert!(written.lba == lba, "a slot was refused for block {} and not for {}", written.lba.0, lba.0);
         if let Some(pba) = at.filter(|_| counts) {
             let before = self.core.map(Name::Block(lba), pba);
             before.into_iter().for_each(|stream| self.stripes.skew.overwrite(stream));

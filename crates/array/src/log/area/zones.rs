@@ -120,11 +120,11 @@ impl Shard {
                     let slot = open(&mut self.core, fx);
                     self.area.segments.push(slot);
                 }
-                self.area.stage = Stage::Opening;
+                self.area.stage.go(Stage::Opening);
             }
             Stage::Opening if self.area.is_opened(&self.core) => {
                 let has_windows = self.area.has_windows(&self.core);
-                self.area.stage = if has_windows { Stage::Open } else { Stage::Retiring };
+                self.area.stage.go(if has_windows { Stage::Open } else { Stage::Retiring });
                 if has_windows {
                     self.area.slots.open();
                 } else if self.core.membership.lost_count() == 0 {
@@ -134,16 +134,21 @@ impl Shard {
             }
             Stage::Open => {
                 if self.bar_lost() || self.must_retire() {
-                    self.area.stage = Stage::Retiring;
+                    self.area.stage.go(Stage::Retiring);
                 }
             }
             Stage::Retiring if self.area.is_drained() && !self.core.membership.is_broken() => {
+                assert!(
+                    self.area.writes_in_flight == 0,
+                    "zones are given up while {} blocks are on their way to slots",
+                    self.area.writes_in_flight
+                );
                 self.area.slots.close();
                 self.area.lost = PieceSet::EMPTY;
                 for slot in std::mem::take(&mut self.area.segments) {
                     give_up(&mut self.core, slot);
                 }
-                self.area.stage = Stage::Closed;
+                self.area.stage.go(Stage::Closed);
             }
             Stage::Closed | Stage::Opening | Stage::Retiring => {}
         }

@@ -60,6 +60,11 @@ impl Entries {
     #[must_use]
     pub fn decode(bytes: EntryBytes, stored: EntryBytes, table: &[u8]) -> Option<Entries> {
         let stored_bytes = usize::from(stored.count());
+        assert!(
+            table.len().is_multiple_of(stored_bytes),
+            "{} bytes of entries of {stored_bytes}",
+            table.len()
+        );
         let mut entries = Entries::new(bytes, table.len() / stored_bytes);
         for (at, entry) in table.chunks_exact(stored_bytes).enumerate() {
             let number = number_of(entry);

@@ -202,6 +202,7 @@ impl Seen {
 
     fn add_whole(&mut self, layout: &Layout, member: usize, slot: u32, stripe: u32) {
         assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
+        assert!(stripe < layout.stripes, "a whole chunk is of stripe {stripe} of {}", layout.stripes);
         let place = &mut self.slots[member][stripe as usize];
         if place.is_none() {
             *place = Some(slot);
@@ -499,6 +500,7 @@ impl Decided {
         let slot = self.slots[member][stripe as usize]?;
         let zone = self.zones[member].as_ref()?;
         let entry = zone.entries[(slot * self.layout.chunk_blocks + row) as usize]?;
+        assert!(row < self.layout.chunk_blocks, "row {row} of chunks of {} blocks", self.layout.chunk_blocks);
         let is_known = !matches!(entry.kind, EntryKind::Void | EntryKind::Unknown);
         (entry.stripe == stripe && is_known).then_some(entry)
     }

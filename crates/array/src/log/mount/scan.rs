@@ -65,6 +65,12 @@ impl Zones {
         let ends = windows::read_ends(session, &descriptors);
         let headless = find_headless(session, &descriptors, &own);
         let finished_empty = BTreeSet::new();
+        assert!(
+            [descriptors.len(), own.len()] == [session.config.members; 2],
+            "zones of {} members, headers of {}",
+            descriptors.len(),
+            own.len()
+        );
         Ok(Zones { descriptors, own, newest, closed, ends, headless, finished_empty, capacity })
     }
 
@@ -467,6 +473,10 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
     let (mut zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
     windows::find_gone(session, read, (&header, &layout), &mut zones);
     assert!(zones.len() == session.config.members, "a zone of every member, or none");
+    assert!(
+        zones.iter().enumerate().all(|(member, zone)| zone.is_none() || zones_missing & 1 << member == 0),
+        "a zone that is to be rebuilt is not there: {zones_missing:#b}"
+    );
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let is_unproven = all_lacking.is_unproven(session, read, &header, sealed);
     let covered = sealed && session.covers(header.segment);
@@ -524,6 +534,15 @@ fn claim_area(session: &mut Session, read: &Zones, header: SegmentHeader, scan: 
                 || !is_own && lacks_header(session, member, zone);
         }
     }
+    assert!(
+        readable.iter().all(|member| zones_missing & 1 << member == 0),
+        "a member holds its zone of the write area, or lacks it: {readable:?}, {zones_missing:#b}"
+    );
+    assert!(
+        ends.iter().all(|end| *end <= read.capacity),
+        "windows end in their zones of {} blocks: {ends:?}",
+        read.capacity
+    );
     scan.areas.push(FoundArea { header, layout, readable, ends, zones_missing, was_left });
 }
 
@@ -617,6 +636,12 @@ fn discard_zone(read: &Zones, header: &SegmentHeader, member: usize, scan: &mut 
     if read.owner(header, member) != Some(header.segment) || scan.zones_in_use[member][zone.index()] {
         return;
     }
+    assert!(
+        header.zones[member].0 >= SUPERBLOCK_ZONES,
+        "segment {} names zone {} of member {member}, which holds superblocks",
+        header.segment,
+        header.zones[member].0
+    );
     // A zone that was given up when its segment was erased stays given up.
     if is_resettable(read.descriptor(header, member).state) {
         scan.zones_to_reset.push((member, zone));

@@ -114,6 +114,7 @@ pub fn read(
     }
     session.expect_all_there()?;
     if !lost.members.is_empty() {
+        assert!(lost.blocks_max > 0, "{} lost windows without slots", lost.members.count());
         if !accepts_lost_writes {
             return Err(MountError::WindowsGone(lost));
         }
@@ -195,6 +196,11 @@ impl Window {
     /// Reads it. False when nothing is there, not even the marker.
     fn read(&self, session: &mut Session, end: u32, windows: &mut Windows) -> bool {
         let (member, zone) = (self.member, self.bound.zone);
+        assert!(
+            self.places.first >= MARKER_BLOCKS,
+            "slots begin at block {}, before the marker",
+            self.places.first
+        );
         let marker = self.places.first - MARKER_BLOCKS;
         let end = end.max(marker);
         let mut best: Vec<Answer> = (marker..end).map(|_| Answer::Unreadable).collect();

@@ -200,6 +200,10 @@ impl ArrayConfig {
             (small_segments_max + 1..=large_segments_max).map(|large| (small_segments_max, large));
         let counts = (1..=small_segments_max).rev();
         let as_many = counts.flat_map(|count| [(count, count), (count, count - 1)]);
+        assert!(
+            small_segments_max > 0 && large_chunk_blocks > 0,
+            "{small_segments_max} segments of small chunks, large ones of {large_chunk_blocks} blocks"
+        );
         let pairs =
             more_large.rev().chain(as_many).filter(|(_, large)| (1..=large_segments_max).contains(large));
         let mut several = pairs.map(|(small, large)| with(small, large));

@@ -103,6 +103,7 @@ impl Space<'_> {
             return most.clamp(loads_min, LOADS_MAX);
         }
         let (floor, goal) = (self.floor_blocks(), self.goal_blocks());
+        assert!(goal > floor, "clients wait below {floor} blocks, and the collector rests above {goal}");
         let lacking = goal.saturating_sub(self.headroom_blocks()).min(goal - floor);
         if lacking == 0 {
             return 0;
@@ -135,6 +136,7 @@ impl Space<'_> {
             .iter()
             .map(|place| u64::from(place.layout.stripes))
             .max();
+        assert!(stream.is_clients(), "clients do not write to {stream:?}");
         let segment = segment.expect("no request goes to a stream without segments");
         let room = u64::from(free) * segment + self.stripes.stripes_with_room(self.core, stream);
         let allowed = (all as u64 * room).div_ceil(2 * segment);
@@ -153,6 +155,7 @@ impl Collector {
         let gain_blocks = self.victim_gain_blocks();
         match self.stage {
             Gc::Moving { victim, stripe_next, loads } => {
+                assert!(loads <= stripe_next, "{loads} stripes are being read of {stripe_next}");
                 let stripes = u64::from(core.segments.get(victim).layout.stripes);
                 gain_blocks * u64::from(stripe_next - loads) / stripes
             }

@@ -91,6 +91,7 @@ impl Space<'_> {
         if most == 0 || goes_by_live_data || is_greedy() {
             return (most > 0).then_some(slot);
         }
+        assert!(emptiest.state == SegmentState::Sealed, "segment {} is {:?}", emptiest.id, emptiest.state);
         let all = emptiest.layout.segment_data_blocks();
         let least = gain_least(most, self.collector.victim_gain_blocks(), all);
         let worth = sealed().filter(|(_, segment)| gain(segment) >= least);

@@ -92,7 +92,7 @@ impl Scrub {
                 Step::RecordAgain
             }
         };
-        self.stage = Stage::Drives(Look { step, ..look });
+        self.stage.go(Stage::Drives(Look { step, ..look }));
     }
 
     /// Goes on with the last stage; false when something else must happen first.
@@ -123,7 +123,7 @@ impl Scrub {
             }
         };
         self.reads += 1;
-        self.stage = Stage::Drives(Look { expected: core.membership.record().version(), ..look });
+        self.stage.go(Stage::Drives(Look { expected: core.membership.record().version(), ..look }));
         let part = u32::try_from(look.drive).expect("at most 32 members");
         fx.command(look.drive, zone, Waiter::Look { slot: 0, part }, op);
         true
@@ -131,7 +131,7 @@ impl Scrub {
 
     fn look_at_next(&mut self, look: Look) {
         let step = if look.is_second { Step::Flush } else { Step::SelfTest };
-        self.stage = Stage::Drives(Look { drive: look.drive + 1, step, ..look });
+        self.stage.go(Stage::Drives(Look { drive: look.drive + 1, step, ..look }));
     }
 
     /// All drives were looked at. Writes damaged records anew, if that was asked for.
@@ -142,7 +142,7 @@ impl Scrub {
         let has_room = core.membership.has_room_for_checkpoint(core.config.geometry.zone_capacity_blocks);
         if !is_over && self.options.repair && has_room {
             let next = Look { drive: 0, step: Step::Flush, is_second: true, ..look };
-            self.stage = Stage::Drives(next);
+            self.stage.go(Stage::Drives(next));
             core.record_change(fx);
             return true;
         }
@@ -151,7 +151,7 @@ impl Scrub {
         }
         let lost = self.present.iter().filter(|drive| !core.membership.is_present(*drive)).count();
         self.findings.drives_lost = lost as u64;
-        self.stage = Stage::Repairing;
+        self.stage.go(Stage::Repairing);
         true
     }
 
