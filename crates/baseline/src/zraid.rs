@@ -12,7 +12,8 @@
 //! chunk; near the end of a zone, where windows have no room above, partial parity in the zone of superblocks; and a mount that takes back
 //! what write pointers and their logs do not tell of.
 //!
-//! The reader's path: `config`, `logical_zone`, `send` (the write path), `log`, then `read`, `reset`, `member`, `mount`, `rebuild`.
+//! The reader's path: `config`, `logical_zone`, `blocks`, `log`, `send` (the write path), `reset`, `progress`, `heard` (what drives have done), then
+//! `read`, `member`, `mount`, `rebuild`.
 //!
 //! **In what respect it is better than what it stands for.** Computing and locks cost no time. Parts of a chunk that wait for their drive leave
 //! in one command, as in the baseline, and so does their partial parity. It is made for data that leaves, and not when the stripe is full before. Commits that wait for
@@ -28,11 +29,15 @@
 //! **What it is bad at.** Drives with volatile caches or without windows, which it refuses; drives that give windows up with the power, which
 //! a mount refuses; replacing a drive, for which clients have to wait; zones that fail and blocks that rot.
 
+mod answers;
+mod blocks;
 pub mod config;
+mod heard;
 mod log;
 mod logical_zone;
 mod member;
 mod mount;
+mod progress;
 mod read;
 mod rebuild;
 mod reset;
@@ -57,7 +62,7 @@ use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use config::{Limits, logical_zones};
 use log::Log;
-use logical_zone::{LogicalZone, State};
+use logical_zone::LogicalZone;
 use send::Sent;
 use std::collections::{BTreeSet, VecDeque};
 use zone::device::{Completion, Status};
@@ -266,28 +271,6 @@ impl Zraid {
         Ok(())
     }
 
-    /// A part of a write is durable.
-    fn end_part(&mut self, slot: u32, fx: &mut Effects) {
-        let write = self.writes.get_mut(slot);
-        write.left -= 1;
-        if write.left > 0 {
-            return;
-        }
-        let Write { id, number, forced, .. } = self.writes.remove(slot);
-        self.order.open.remove(&number);
-        if forced {
-            self.order.flush(id, number + 1);
-        } else {
-            self.answer(id, fx);
-        }
-    }
-
-    /// Answers a request that is done, unless the array is broken.
-    fn answer(&mut self, id: RequestId, fx: &mut Effects) {
-        let outcome = if self.is_broken() { Outcome::IoError } else { Outcome::Done };
-        fx.replies.push(Reply { id, outcome, frames: Vec::new() });
-    }
-
     /// Answers flushes whose writes are durable, once it is logged how far zones are written. While a failure is being
     /// recorded a drive that missed something could be believed: then nothing is promised.
     fn answer_flushes(&mut self, fx: &mut Effects) {
@@ -326,27 +309,6 @@ impl Zraid {
             }
         }
         due
-    }
-
-    /// Goes on with a logical zone.
-    fn advance_zone(&mut self, number: u32, fx: &mut Effects) {
-        while self.start_waiting(number, fx) {}
-        self.pump(number, fx);
-        self.move_write_pointers(number, fx);
-    }
-
-    /// Starts what waits first in a logical zone; true when more may follow.
-    fn start_waiting(&mut self, number: u32, fx: &mut Effects) -> bool {
-        let zone = &self.zones[number as usize];
-        match zone.waiting.front() {
-            Some(Pending::Write { .. }) if zone.state == State::Empty => {
-                self.open_zone(number, fx);
-                false
-            }
-            Some(Pending::Write { .. }) => self.place(number),
-            Some(Pending::Reset { .. }) => self.start_reset(number, fx),
-            None => false,
-        }
     }
 
     /// What a drive that is missing was to do is over; then flushes may be.

@@ -105,6 +105,26 @@ struct Order {
     flushes: VecDeque<(u64, RequestId)>,
 }
 
+impl Order {
+    /// Answers flushes whose writes are all done.
+    fn answer_flushes(&mut self, fx: &mut Effects) {
+        let first_open = self.open.first().copied().unwrap_or(u64::MAX);
+        while let Some((before, id)) = self.flushes.front().copied()
+            && before <= first_open
+        {
+            self.flushes.pop_front();
+            fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
+        }
+    }
+}
+
+/// What is counted, and the drive that is lost.
+#[derive(Debug, Default)]
+struct Account {
+    counters: Counters,
+    lost: Option<usize>,
+}
+
 /// Memory that is used again.
 #[derive(Debug)]
 struct Memory {
@@ -130,7 +150,7 @@ pub struct Biza {
     collector: Collector,
     channels: Channels,
     memory: Memory,
-    state: (Counters, Option<usize>),
+    account: Account,
 }
 
 impl Biza {
@@ -159,7 +179,7 @@ impl Biza {
             collector: Collector::default(),
             channels: Channels::new(config.members, zones),
             memory: Memory { frames: FramePool::new(1 << 22), windows: Vec::new() },
-            state: (Counters::default(), None),
+            account: Account::default(),
             config,
         })
     }
@@ -167,16 +187,7 @@ impl Biza {
     /// Counts since the array was made.
     #[must_use]
     pub fn counters(&self) -> &Counters {
-        &self.state.0
-    }
-
-    fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.state.0
-    }
-
-    /// The drive that is lost.
-    fn lost(&self) -> Option<usize> {
-        self.state.1
+        &self.account.counters
     }
 
     /// Goes on with all that may go on.
@@ -186,22 +197,12 @@ impl Biza {
         self.place_waiting(fx);
         self.collect(fx);
         self.send(now, fx);
-        self.answer_flushes(fx);
+        self.order.answer_flushes(fx);
     }
 
     fn lose(&mut self, drive: usize) {
-        assert!(self.lost().is_none_or(|lost| lost == drive), "two drives are lost");
-        self.state.1 = Some(drive);
-    }
-
-    fn answer_flushes(&mut self, fx: &mut Effects) {
-        let first_open = self.order.open.first().copied().unwrap_or(u64::MAX);
-        while let Some((before, id)) = self.order.flushes.front().copied()
-            && before <= first_open
-        {
-            self.order.flushes.pop_front();
-            fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
-        }
+        assert!(self.account.lost.is_none_or(|lost| lost == drive), "two drives are lost");
+        self.account.lost = Some(drive);
     }
 }
 
@@ -261,8 +262,9 @@ impl Engine for Biza {
     }
 
     fn members(&self) -> Vec<MemberState> {
-        let state =
-            |member| if self.lost() == Some(member) { MemberState::Failed } else { MemberState::Active };
+        let state = |member| {
+            if self.account.lost == Some(member) { MemberState::Failed } else { MemberState::Active }
+        };
         (0..self.config.members).map(state).collect()
     }
 
@@ -286,7 +288,7 @@ impl Engine for Biza {
     }
 
     fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        let lost = self.lost() == Some(drive.index());
+        let lost = self.account.lost == Some(drive.index());
         let differs = |(segment, zone): (&Segment, &Zone)| {
             !segment.owners.is_empty() && segment.is_in_window(segment.base) && zone.area.is_none()
         };

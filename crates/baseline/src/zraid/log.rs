@@ -59,7 +59,7 @@ pub struct Log {
     /// Blocks of it that were handed to the drive.
     pub appended: u32,
     waiting: VecDeque<(Purpose, Vec<Frame>)>,
-    in_flight: [u32; LOG_ZONES as usize],
+    pub(super) in_flight: [u32; LOG_ZONES as usize],
     /// Open stripes, by logical zone, whose partial parity lies there.
     live: [BTreeSet<(u32, u32)>; LOG_ZONES as usize],
     /// Blocks of the other one, which is to be emptied.
@@ -224,30 +224,6 @@ impl Zraid {
             }
         }
         parts
-    }
-
-    /// A record is durable.
-    pub(super) fn on_logged(&mut self, drive: usize, purpose: Purpose, place: usize, fx: &mut Effects) {
-        self.logs[drive].in_flight[place] -= 1;
-        match purpose {
-            Purpose::Partial(zone, part) => self.on_part(zone, part, fx),
-            Purpose::Mark(zone) => {
-                self.zones[zone as usize].is_marked = true;
-                self.advance_stripes(zone, fx);
-                self.advance_zone(zone, fx);
-            }
-            Purpose::WritePointers => {
-                // An array that is broken has answered it.
-                if let Some(logs) = self.order.flushes.front_mut().and_then(|flush| flush.logs.as_mut()) {
-                    *logs = logs.saturating_sub(1);
-                }
-            }
-            Purpose::Reset(zone) => self.on_reset_recorded(zone, fx),
-            Purpose::Members => self.on_recorded(fx),
-            Purpose::Superblock | Purpose::Copy => self.logs[drive].debts -= 1,
-            Purpose::Mounted | Purpose::PartialAgain(..) => {}
-        }
-        self.settle_log(drive, fx);
     }
 
     /// A stripe is whole: nobody needs its partial parity.

@@ -40,16 +40,6 @@ impl Zraid {
         }
     }
 
-    /// One of the members has recorded a failure. With the last one write pointers go on.
-    pub(super) fn on_recorded(&mut self, fx: &mut Effects) {
-        self.members.on_recorded();
-        if self.members.fence == 0 {
-            for zone in 0..logical_zones(&self.config) {
-                self.advance_zone(zone, fx);
-            }
-        }
-    }
-
     /// Difference between the zones of a member's drive and what the engine believes, if there is one. Only at rest.
     pub(super) fn mistaken_zone(&self, member: usize, states: &[Zone]) -> Option<String> {
         if self.members.is_failed(member) {

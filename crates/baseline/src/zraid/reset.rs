@@ -3,14 +3,12 @@
 
 use super::Zraid;
 use super::log::Purpose;
-use super::logical_zone::{LogicalZone, State};
-use super::send::Sent;
+use super::logical_zone::State;
 use crate::config::count;
 use crate::logical_zone::{Pending, Reset, ResetStage};
 use crate::record::Record;
 use array::engine::Effects;
 use array::request::RequestId;
-use zone::device::Op;
 
 impl Zraid {
     /// A reset has arrived; writes that arrive from now on begin at the zone's start.
@@ -47,39 +45,7 @@ impl Zraid {
         false
     }
 
-    /// Notes that one more log says that the zone is reset.
-    pub(super) fn on_reset_recorded(&mut self, number: u32, fx: &mut Effects) {
-        let reset = self.zones[number as usize].reset.as_mut().expect("its record was appended");
-        let ResetStage::Recording(left) = &mut reset.stage else { panic!("a record of a reset came late") };
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
-        let members = self.config.members;
-        reset.stage = ResetStage::Erasing(count(members));
-        for drive in 0..members {
-            self.command(drive, number, Sent::ZoneReset { zone: number }, Op::Reset, fx);
-        }
-    }
-
-    /// Notes that one of the drives' zones is empty.
-    pub(super) fn on_zone_reset(&mut self, number: u32, fx: &mut Effects) {
-        let zone = &mut self.zones[number as usize];
-        let reset = zone.reset.as_mut().expect("its zones are being reset");
-        let ResetStage::Erasing(left) = &mut reset.stage else { panic!("a zone was reset too early") };
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
-        let (id, arrival) = (reset.id, reset.arrival);
-        let empty = LogicalZone::new(self.config.members);
-        let waiting = std::mem::take(&mut zone.waiting);
-        *zone = LogicalZone { write_pointer: zone.write_pointer, waiting, ..empty };
-        self.end_reset(id, arrival, fx);
-        self.advance_zone(number, fx);
-    }
-
-    fn end_reset(&mut self, id: RequestId, arrival: u64, fx: &mut Effects) {
+    pub(super) fn end_reset(&mut self, id: RequestId, arrival: u64, fx: &mut Effects) {
         self.order.open.remove(&arrival);
         self.answer(id, fx);
     }

@@ -12,13 +12,9 @@ use super::log::Purpose;
 use super::logical_zone::{Kind, Part, Partial, State, Stripe};
 use crate::config::count;
 use crate::logical_zone::{Pending, Span};
-use crate::record::{self, Record};
-use crate::write::seal_block;
 use array::engine::Effects;
 use base::frame::Frame;
-use base::units::ZoneIndex;
-use base::xor::xor_blocks;
-use zone::device::{Op, Token};
+use zone::device::Op;
 
 /// Writes that a zone of a drive has at a time: so many of 4 KiB get all that it gives (`lab run biza5`), and parts that wait grow.
 const WRITES_PER_ZONE: u32 = 4;
@@ -48,47 +44,6 @@ impl Zraid {
             self.command(drive, number, Sent::Open { zone: number }, Op::OpenWithArea, fx);
         }
         self.mark(number, fx);
-    }
-
-    /// Hands a command to a drive. What one that is missing was to do is over.
-    pub(super) fn command(&mut self, drive: usize, zone: u32, sent: Sent, op: Op, fx: &mut Effects) {
-        let token = self.in_flight.insert(sent);
-        if !self.members.is_failed(drive) {
-            fx.command(drive, ZoneIndex(zone), Token(u64::from(token)), op);
-            return;
-        }
-        if let Op::Write { frames, .. } | Op::Append { frames } = op {
-            self.frames.give_vec(frames);
-        }
-        self.skipped.push_back((drive, token));
-    }
-
-    /// A command that changes something is over.
-    pub(super) fn on_sent(&mut self, sent: Sent, drive: usize, fx: &mut Effects) {
-        match sent {
-            Sent::Open { zone } => {
-                let state = &mut self.zones[zone as usize].state;
-                *state = match *state {
-                    State::Opening(1) => State::Open,
-                    State::Opening(left) => State::Opening(left - 1),
-                    other => panic!("zone {zone} is {other:?}"),
-                };
-                self.advance_zone(zone, fx);
-            }
-            Sent::Write { zone, part } => {
-                self.zones[zone as usize].writers[drive].in_flight -= 1;
-                self.on_part(zone, part, fx);
-            }
-            Sent::Commit { zone, end } => {
-                let writer = &mut self.zones[zone as usize].writers[drive];
-                (writer.committed, writer.is_committing) = (end, false);
-                self.advance_zone(zone, fx);
-            }
-            Sent::Log { purpose, place } => self.on_logged(drive, purpose, place, fx),
-            Sent::LogReset => self.on_log_reset(drive, fx),
-            Sent::ZoneReset { zone } => self.on_zone_reset(zone, fx),
-            Sent::Read { .. } | Sent::Source { .. } => unreachable!("reads change nothing"),
-        }
     }
 
     /// Places blocks of the first write that waits, in one stripe; true when some were.
@@ -168,14 +123,6 @@ impl Zraid {
         self.zones[number as usize].queue(drive, part);
     }
 
-    /// Drive of a part: partial parity lies on the one behind that of the chunk it ends with.
-    pub(super) fn drive_of(&self, number: u32, part: Part) -> usize {
-        match part.kind {
-            Kind::Piece(piece) => self.map.drive_of(number, part.stripe, piece),
-            Kind::Partial(piece) => (self.map.drive_of(number, part.stripe, piece) + 1) % self.config.members,
-        }
-    }
-
     /// Hands what waits to drives. Data that leaves brings partial parity along.
     pub(super) fn pump(&mut self, number: u32, fx: &mut Effects) {
         let mut moved = true;
@@ -247,59 +194,6 @@ impl Zraid {
         writer.in_flight += 1;
         let sent = Sent::Write { zone: number, part };
         self.command(drive, number, sent, Op::Write { offset, frames }, fx);
-    }
-
-    /// A block of a part.
-    pub(super) fn fill(&mut self, number: u32, part: Part, row: u32, frame: &mut Frame) {
-        let map = self.map;
-        let stripe = self.zones[number as usize].stripe_mut(part.stripe);
-        let pieces = match part.kind {
-            Kind::Piece(piece) if piece < map.data_count() => piece..piece + 1,
-            Kind::Piece(_) => 0..map.data_count(),
-            Kind::Partial(piece) => 0..piece + 1,
-        };
-        let sources: Vec<_> =
-            pieces.map(|piece| &stripe.data[map.within(piece, row) as usize].data).collect();
-        xor_blocks(&mut frame.data, &sources);
-        self.seal(number, part, row, frame);
-    }
-
-    /// Says in a block's metadata what it is.
-    pub(super) fn seal(&self, number: u32, part: Part, row: u32, frame: &mut Frame) {
-        let map = self.map;
-        let (zone, generation) = (number, self.zones[number as usize].generation);
-        let kind = match part.kind {
-            Kind::Piece(piece) if piece < map.data_count() => {
-                seal_block(frame, &map.place(self.tag, (zone, generation), part.stripe, piece, row));
-                return;
-            }
-            Kind::Piece(_) => record::Kind::Settled,
-            Kind::Partial(_) => record::Kind::Partial,
-        };
-        let (stripe, coverage) = (part.stripe, part.kind.coverage(&map, row));
-        let row = u16::try_from(row).expect("validated: at most 64 rows");
-        let array = Record::of_array(kind, self.members.epoch);
-        Record { zone, generation, stripe, row, coverage, ..array }.seal(self.tag, frame);
-    }
-
-    /// Blocks of a part are durable.
-    pub(super) fn on_part(&mut self, number: u32, part: Part, fx: &mut Effects) {
-        let map = self.map;
-        let Some(stripe) = self.zones[number as usize].stripe_of(part.stripe) else {
-            // Partial parity of a stripe that was reset, or is whole.
-            return;
-        };
-        for row in part.row..part.row + part.rows {
-            match part.kind {
-                Kind::Piece(piece) if piece < map.data_count() => {
-                    stripe.done[map.within(piece, row) as usize] = true;
-                }
-                Kind::Piece(_) => stripe.parity_done += 1,
-                Kind::Partial(piece) => stripe.partial[map.within(piece, row) as usize] = Partial::Done,
-            }
-        }
-        self.advance_stripes(number, fx);
-        self.advance_zone(number, fx);
     }
 
     /// Ends writes whose blocks survive, in order.

@@ -74,7 +74,7 @@ impl Biza {
         if is_done && self.segments[victim].readers == 0 {
             assert!(self.segments[victim].live == 0, "all blocks of a victim were moved");
             self.collector.victim = None;
-            self.counters_mut().segments_collected += 1;
+            self.account.counters.segments_collected += 1;
             self.reset(victim, fx);
         }
     }

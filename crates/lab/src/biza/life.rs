@@ -81,7 +81,7 @@ impl Biza {
                 if self.segments[segment].next == self.config.geometry.zone_capacity_blocks {
                     self.segments[segment].state = State::Ended(self.groups[group].begun);
                 }
-                self.counters_mut().parity += 1;
+                self.account.counters.parity += 1;
                 return Some(Stripe { segment, stripe, used: 0 });
             }
         }
@@ -137,7 +137,7 @@ impl Biza {
 
     /// The same command for all drives that are there; returns how many they are.
     fn manage(&mut self, number: usize, op: impl Fn() -> Op, fx: &mut Effects) -> u32 {
-        let lost = self.lost();
+        let lost = self.account.lost;
         let mut count = 0;
         for drive in (0..self.config.members).filter(|drive| lost != Some(*drive)) {
             let token = self.in_flight.insert(Sent::Manage { segment: number });

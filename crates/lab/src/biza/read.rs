@@ -67,10 +67,10 @@ impl Biza {
     fn ask(&mut self, read: u32, part: &[(Place, usize)], fx: &mut Effects) {
         let (first, _) = part[0];
         let drive = usize::from(first.drive);
-        if self.lost() != Some(drive) {
+        if self.account.lost != Some(drive) {
             return self.ask_drive(read, drive, part, false, fx);
         }
-        self.counters_mut().decoded += part.len() as u64;
+        self.account.counters.decoded += part.len() as u64;
         for other in (0..self.config.members).filter(|other| *other != drive) {
             self.ask_drive(read, other, part, true, fx);
         }

@@ -120,7 +120,7 @@ impl Biza {
     fn send_run(&mut self, now: Instant, run: &[Dirty], fx: &mut Effects) {
         let (number, drive, stripe) = run[0];
         let partial = run.iter().filter(|one| self.is_partial_parity(**one)).count();
-        if self.lost() == Some(drive) {
+        if self.account.lost == Some(drive) {
             for (.., stripe) in run {
                 self.finish_block(number, drive, *stripe, true, fx);
             }
@@ -140,7 +140,7 @@ impl Biza {
         assert!(stripe >= *write_pointer && stripe + blocks <= *write_pointer + 2 * self.areas.window_blocks);
         *write_pointer = self.areas.write_pointer_after(*write_pointer, stripe + blocks);
         assert!(*write_pointer <= segment.base, "only what is on its drive leaves the window");
-        self.state.0.interface += u64::from(blocks);
+        self.account.counters.interface += u64::from(blocks);
         self.outbox.partial += partial;
         self.outbox.writes[drive] += 1;
         self.outbox.turn = number + 1;

@@ -37,7 +37,7 @@ impl Biza {
         self.order.open.insert(order);
         let pending = u32::try_from(frames.len()).expect("a u32 of blocks");
         let write = self.writes.insert(Write { id, order, pending });
-        self.counters_mut().user += u64::from(pending);
+        self.account.counters.user += u64::from(pending);
         let first = u32::try_from(lba.0).expect("a u32 of blocks");
         for (block, frame) in (first..).zip(frames.drain(..)) {
             let group = self.selector.note(block);
@@ -45,7 +45,7 @@ impl Biza {
             if let Some(waiting) = self.waiting.get_mut(&block) {
                 self.memory.frames.give(std::mem::replace(&mut waiting.frame, frame));
                 waiting.writes.push(write);
-                self.counters_mut().absorbed += 1;
+                self.account.counters.absorbed += 1;
             } else if self.write_block(block, group, &frame, write) {
                 self.memory.frames.give(frame);
             } else {
@@ -54,7 +54,7 @@ impl Biza {
             }
         }
         self.memory.frames.give_empty(frames);
-        self.answer_flushes(fx);
+        self.order.answer_flushes(fx);
     }
 
     /// Gives places to blocks that wait for them, as far as there are any.
@@ -75,7 +75,7 @@ impl Biza {
                 for write in &writes[1..] {
                     self.wait_for_block(block, *write);
                 }
-                self.answer_flushes(fx);
+                self.order.answer_flushes(fx);
             }
         }
     }
@@ -85,16 +85,16 @@ impl Biza {
         if let Some(place) = self.map[block as usize]
             && self.segments[place.segment as usize].is_in_window(place.stripe)
         {
-            self.counters_mut().absorbed += 1;
+            self.account.counters.absorbed += 1;
             self.store(place, frame);
         } else {
             let Some(place) = self.take_place(group) else { return false };
             self.move_to(block, place);
             self.store(place, frame);
             match group {
-                MOVED => self.counters_mut().moved += 1,
+                MOVED => self.account.counters.moved += 1,
                 _ => {
-                    self.counters_mut().data += 1;
+                    self.account.counters.data += 1;
                     self.collector.earn();
                 }
             }

@@ -4,7 +4,7 @@
 //! answer at once. Time is that of processors, of all threads, so waiting for the lock costs what it burns, and no more; requests a second
 //! are what this machine shows.
 
-use super::rig::{Rig, geometry, name};
+use super::rig::{CacheRig, geometry, name};
 use crate::paired::median;
 use crate::precise::{precise, precise_u64};
 use anyhow::{Result, anyhow, bail, ensure};
@@ -102,11 +102,11 @@ struct Cost {
 }
 
 /// Caches that hold all objects between them, each in that of its number.
-fn filled(count: usize) -> Result<Vec<Mutex<Rig>>> {
+fn filled(count: usize) -> Result<Vec<Mutex<CacheRig>>> {
     let memory_bytes = MEMORY_BYTES / u64::try_from(count)?;
     let options = Options { memory_bytes, object_mean: 132, ..Options::default() };
     let made = (0..count).map(|place| {
-        let mut rig = Rig::new(1, geometry(ZONES, ZONE_BLOCKS), options, WALL)?;
+        let mut rig = CacheRig::new(1, geometry(ZONES, ZONE_BLOCKS), options, WALL)?;
         let keys: Vec<usize> = (place..OBJECTS).step_by(count).collect();
         for some in keys.chunks(64) {
             let stores = some.iter().map(|key| (Namespace(0), op(*key, true))).collect();
@@ -118,7 +118,7 @@ fn filled(count: usize) -> Result<Vec<Mutex<Rig>>> {
 }
 
 /// So many threads ask: each the cache of its own number, or all of them the only one.
-fn play(caches: &[Mutex<Rig>], threads: usize, load: (bool, usize), requests: usize) -> Result<Cost> {
+fn play(caches: &[Mutex<CacheRig>], threads: usize, load: (bool, usize), requests: usize) -> Result<Cost> {
     let begin = Barrier::new(threads + 1);
     let (costs, seconds) = std::thread::scope(|scope| {
         let place = |thread: usize| thread % caches.len();
@@ -144,7 +144,7 @@ fn play(caches: &[Mutex<Rig>], threads: usize, load: (bool, usize), requests: us
 
 /// Asks, and returns the processor time in nanoseconds.
 fn client(
-    cache: &Mutex<Rig>,
+    cache: &Mutex<CacheRig>,
     (thread, (first, step)): (usize, (usize, usize)),
     (stores, depth): (bool, usize),
     (requests, begin): (usize, &Barrier),

@@ -16,20 +16,20 @@ pub(super) const DEPTH: usize = 64;
 const TURN: Nanos = Nanos::from_micros(200);
 
 /// See the module.
-pub(super) struct Rig {
+pub(super) struct CacheRig {
     pub(super) volume: CacheVolume,
     now: Instant,
     numbers: u64,
 }
 
-impl Rig {
+impl CacheRig {
     /// An empty cache of so many drives of a geometry.
     pub(super) fn new(
         drives: u32,
         geometry: Geometry,
         options: Options,
         wall: WallMillis,
-    ) -> anyhow::Result<Rig> {
+    ) -> anyhow::Result<CacheRig> {
         let uuids: Vec<[u8; 16]> = (1..=u8::try_from(drives)?).map(|drive| [drive; 16]).collect();
         let device = |uuid: &[u8; 16]| -> anyhow::Result<Option<Box<dyn ZonedDevice>>> {
             Ok(Some(Box::new(EmulatedDrive::on_heap(geometry, *uuid)?)))
@@ -37,7 +37,7 @@ impl Rig {
         let mut drives = DriveSet::new(uuids.iter().map(device).collect::<anyhow::Result<_>>()?);
         format(&mut drives, Instant(0), &CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids })?;
         let volume = mount(drives, Instant(0), wall, options)?;
-        Ok(Rig { volume, now: Instant(0), numbers: 0 })
+        Ok(CacheRig { volume, now: Instant(0), numbers: 0 })
     }
 
     /// Asks for things at once, and waits for all answers.

@@ -11,7 +11,7 @@
     reason = "statistics of small numbers"
 )]
 
-use super::rig::{DEPTH, Popularity, Rig, between, draw_eviction, geometry, in_words, name, part};
+use super::rig::{CacheRig, DEPTH, Popularity, between, draw_eviction, geometry, in_words, name, part};
 use anyhow::{Context, Result};
 use base::random::Random;
 use base::units::BLOCK_BYTES_U64;
@@ -120,7 +120,7 @@ impl Setting {
             shares,
             ..Options::default()
         };
-        let mut rig = Rig::new(self.drives, self.geometry(zones), options, WALL)?;
+        let mut rig = CacheRig::new(self.drives, self.geometry(zones), options, WALL)?;
         let own_bytes = u64::from(self.own_zones()? * self.drives * self.zone_blocks) * BLOCK_BYTES_U64;
         let keys = (own_bytes as f64 * self.footprint / (self.value_bytes + 20) as f64) as usize;
         let popularity = Popularity::new(keys.max(DEPTH), self.skew);

@@ -12,7 +12,7 @@
     reason = "statistics of small numbers"
 )]
 
-use super::rig::{DEPTH, Popularity, Rig, between, draw_eviction, geometry, in_words, name, part};
+use super::rig::{CacheRig, DEPTH, Popularity, between, draw_eviction, geometry, in_words, name, part};
 use anyhow::Result;
 use base::random::Random;
 use base::units::BLOCK_BYTES_U64;
@@ -159,7 +159,7 @@ impl Setting {
 
 /// Clients of a cache.
 struct Client {
-    rig: Rig,
+    rig: CacheRig,
     random: Random,
     seed: u64,
     mix: [f64; 5],
@@ -183,7 +183,7 @@ impl Client {
             copies_bytes_max: (flash / 50.0) as u64,
             ..options
         };
-        let rig = Rig::new(setting.drives, setting.geometry(), options, WallMillis(WALL))?;
+        let rig = CacheRig::new(setting.drives, setting.geometry(), options, WallMillis(WALL))?;
         Ok(Client {
             rig,
             random: Random::from_seed(setting.seed ^ 0x77_c11e),

@@ -29,7 +29,7 @@ use super::scheme::{InPlace, Scheme};
 use super::setting::Setting;
 use crate::md_array::{Ahead, NewArray};
 use crate::md_speed::Setup;
-use crate::md_speed::rig::{Load, Places, Rig};
+use crate::md_speed::rig::{Load, MdRig, Places};
 use crate::precise::precise_u64;
 use crate::workload::Measured;
 use anyhow::{Context, Result, bail};
@@ -170,7 +170,7 @@ fn run_clients(cell: &Cell, conditions: Conditions) -> Result<(Measured, Counter
     let setup = setup(setting, conditions)?;
     let lost =
         u16::from(setting.workload.is_some_and(|name| [DEGRADED_READ, DEGRADED_WRITE].contains(&name)));
-    let mut rig = Rig::tuned(&setup, &array(setting)?, lost, tuning(cell)?)?;
+    let mut rig = MdRig::tuned(&setup, &array(setting)?, lost, tuning(cell)?)?;
     let measured = rig.run(load_of(setting)?, setup.span_us)?;
     Ok((measured, rig.volume.engine.status().counters))
 }

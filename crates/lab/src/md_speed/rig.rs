@@ -49,7 +49,7 @@ pub struct Load {
 }
 
 /// Array and clients.
-pub struct Rig {
+pub struct MdRig {
     pub volume: InPlaceVolume,
     pub now: Instant,
     random: Random,
@@ -78,17 +78,17 @@ pub fn volume(setup: &Setup, array: &NewArray, tuning: Tuning) -> Result<InPlace
     Ok(InPlaceVolume::new(engine, DeviceSet::new(devices?)))
 }
 
-impl Rig {
+impl MdRig {
     /// An array whose first `lost` members are lost.
-    pub fn new(setup: &Setup, array: &NewArray, lost: u16) -> Result<Rig> {
-        Rig::tuned(setup, array, lost, Tuning::default())
+    pub fn new(setup: &Setup, array: &NewArray, lost: u16) -> Result<MdRig> {
+        MdRig::tuned(setup, array, lost, Tuning::default())
     }
 
     /// The same with an engine that is tuned.
-    pub fn tuned(setup: &Setup, array: &NewArray, lost: u16, tuning: Tuning) -> Result<Rig> {
+    pub fn tuned(setup: &Setup, array: &NewArray, lost: u16, tuning: Tuning) -> Result<MdRig> {
         let mut volume = volume(setup, array, tuning)?;
         (0..lost).for_each(|role| volume.engine.core_mut().fail_member(Role(role)));
-        Ok(Rig {
+        Ok(MdRig {
             volume,
             now: Instant(0),
             random: Random::from_seed(setup.seed),

@@ -1,7 +1,7 @@
 //! Rows of the table: what is measured, against what, and the share that is wanted.
 
 use super::bare::{self, Part, Steps};
-use super::rig::{Load, Places, Rig, device};
+use super::rig::{Load, MdRig, Places, device};
 use super::{Figure, Report, Setup};
 use crate::md_array::{Ahead, DATA_OFFSET, NewArray};
 use crate::precise::precise_u64;
@@ -173,7 +173,7 @@ fn share(ours: &Measured, bound: &Measured, of_what: &'static str) -> Vec<Figure
 }
 
 fn lone_write(setup: &Setup) -> Result<Vec<Figure>> {
-    let ours = Rig::new(setup, &array(5, 4), 0)?.run(writes(1, 1), setup.span_us)?;
+    let ours = MdRig::new(setup, &array(5, 4), 0)?.run(writes(1, 1), setup.span_us)?;
     let geometry = array(5, 4).geometry();
     let bare = |steps: &mut dyn FnMut(&mut Random) -> Steps| bare::run(setup, (4, SECTORS), (1, 4096), steps);
     let both = bare(&mut |random| modify(random, &geometry))?;
@@ -193,7 +193,7 @@ fn lone_write(setup: &Setup) -> Result<Vec<Figure>> {
 }
 
 fn random_write(setup: &Setup, level: i32, members: u32) -> Result<Vec<Figure>> {
-    let ours = Rig::new(setup, &array(level, members), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
+    let ours = MdRig::new(setup, &array(level, members), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
     let geometry = array(level, members).geometry();
     let draw = &mut |random: &mut Random| modify(random, &geometry);
     let bound = bare::run(setup, (members, SECTORS), (CLIENTS, 4096), draw)?;
@@ -201,7 +201,7 @@ fn random_write(setup: &Setup, level: i32, members: u32) -> Result<Vec<Figure>> 
 }
 
 fn large_writes(setup: &Setup, blocks: u64) -> Result<Vec<Figure>> {
-    let ours = Rig::new(setup, &array(5, 4), 0)?.run(writes(blocks, 8), setup.span_us)?;
+    let ours = MdRig::new(setup, &array(5, 4), 0)?.run(writes(blocks, 8), setup.span_us)?;
     // Whole chunks on all members; three of four hold data.
     let mut draw = |random: &mut Random| {
         let block = random.below(MEMBER_BLOCKS / CHUNK_BLOCKS) * CHUNK_BLOCKS;
@@ -214,7 +214,7 @@ fn large_writes(setup: &Setup, blocks: u64) -> Result<Vec<Figure>> {
 
 fn random_read(setup: &Setup, lost: u16) -> Result<Vec<Figure>> {
     let load = Load { places: Places::Random, is_read: true, blocks: 1, clients: CLIENTS };
-    let ours = Rig::new(setup, &array(5, 4), lost)?.run(load, setup.span_us)?;
+    let ours = MdRig::new(setup, &array(5, 4), lost)?.run(load, setup.span_us)?;
     let geometry = array(5, 4).geometry();
     let mut draw = |random: &mut Random| {
         let one = places(random, &geometry)[0];
@@ -226,22 +226,22 @@ fn random_read(setup: &Setup, lost: u16) -> Result<Vec<Figure>> {
 }
 
 fn degraded_write(setup: &Setup) -> Result<Vec<Figure>> {
-    let degraded = Rig::new(setup, &array(5, 4), 1)?.run(writes(1, CLIENTS), setup.span_us)?;
-    let whole = Rig::new(setup, &array(5, 4), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
+    let degraded = MdRig::new(setup, &array(5, 4), 1)?.run(writes(1, CLIENTS), setup.span_us)?;
+    let whole = MdRig::new(setup, &array(5, 4), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
     Ok(share(&degraded, &whole, "with it"))
 }
 
 fn with_bitmap(setup: &Setup) -> Result<Vec<Figure>> {
     let bitmap = NewArray { bitmap: Some(Some(64 << 20)), ..array(5, 4) };
-    let with = Rig::new(setup, &bitmap, 0)?.run(writes(1, CLIENTS), setup.span_us)?;
-    let without = Rig::new(setup, &array(5, 4), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
+    let with = MdRig::new(setup, &bitmap, 0)?.run(writes(1, CLIENTS), setup.span_us)?;
+    let without = MdRig::new(setup, &array(5, 4), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
     Ok(share(&with, &without, "without"))
 }
 
 /// A rig with a member that is about to be rebuilt.
-fn rebuilding(setup: &Setup) -> Result<Rig> {
+fn rebuilding(setup: &Setup) -> Result<MdRig> {
     let array = NewArray { sectors: REBUILT_SECTORS, ..array(5, 4) };
-    let mut rig = Rig::new(setup, &array, 1)?;
+    let mut rig = MdRig::new(setup, &array, 1)?;
     rig.rest(Instant(rig.now.0 + 1_000_000_000))?;
     let drive = device(setup, array.sectors, 99)?;
     rig.volume.add_member(Role(0), array.newcomer()?, drive)?;
@@ -249,7 +249,7 @@ fn rebuilding(setup: &Setup) -> Result<Rig> {
 }
 
 /// Bytes of the new member that are rebuilt; all of them once it is whole.
-fn rebuilt_bytes(rig: &Rig) -> u64 {
+fn rebuilt_bytes(rig: &MdRig) -> u64 {
     let status = rig.volume.engine.status();
     let whole = REBUILT_SECTORS - 2048;
     status.rebuilding.first().map_or(whole, |member| member.sectors_done) * SECTOR_BYTES_U64
@@ -286,7 +286,7 @@ fn rebuild_beside(setup: &Setup) -> Result<Vec<Figure>> {
     let before = rebuilt_bytes(&rig);
     let clients = rig.run(writes(1, CLIENTS), setup.span_us)?;
     let kept = mib_s(rebuilt_bytes(&rig) - before, rig.now.since(began).0);
-    let mut alone = Rig::new(setup, &NewArray { sectors: REBUILT_SECTORS, ..array(5, 4) }, 1)?;
+    let mut alone = MdRig::new(setup, &NewArray { sectors: REBUILT_SECTORS, ..array(5, 4) }, 1)?;
     alone.rest(Instant(whole_ns(1e6)))?;
     let alone = alone.run(writes(1, CLIENTS), setup.span_us)?;
     Ok(vec![

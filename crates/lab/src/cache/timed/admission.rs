@@ -5,7 +5,7 @@
 
 use super::aside::Aside;
 use super::report::{Column, Report, Row, column};
-use super::rig::{Drives, Objects, Rig};
+use super::rig::{CacheRig, Drives, Objects};
 use super::{Cell, Run, profile};
 use crate::cache::rig::Popularity;
 use crate::precise::precise_u64;
@@ -86,7 +86,7 @@ fn measure(run: &Run, admission: Admission, endurance: Option<u64>) -> Result<Ou
         endurance,
         ..Options::default()
     };
-    let mut rig = Rig::new(&drives(run), options)?;
+    let mut rig = CacheRig::new(&drives(run), options)?;
     let half = run.scaled(GETS, 1000) / 2;
     let popularity = Popularity::new(usize::try_from(run.scaled(KEYS, 1000))?, SKEW);
     let think = Nanos(DAY.0 / 2 / (half / CLIENTS as u64));

@@ -5,7 +5,7 @@
 //! (*media*).
 
 use super::report::{Column, Report, Row, column};
-use super::rig::{Answer, Drives, Load, Objects, Rig, SECRET, Times, must_be_done};
+use super::rig::{Answer, CacheRig, Drives, Load, Objects, SECRET, Times, must_be_done};
 use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
@@ -59,7 +59,7 @@ fn measure(
     (acknowledge, connections): (Acknowledge, usize),
 ) -> Result<Row> {
     let drives = Drives::new(&profile(name), (1, ZONES, ZONE_BLOCKS), run.seed);
-    let mut rig = Rig::new(&drives, Options { acknowledge, ..OBJECTS.options() })?;
+    let mut rig = CacheRig::new(&drives, Options { acknowledge, ..OBJECTS.options() })?;
     let mut stores = Stores {
         // A lone connection has a page for each store.
         left: run.scaled(STORES, 2_000) * connections.min(16) as u64 / 16,

@@ -4,7 +4,7 @@
 
 use super::aside::Aside;
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Drives, Objects, Rig};
+use super::rig::{CacheRig, Drives, Objects};
 use super::{Cell, Run, profile};
 use crate::cache::rig::Popularity;
 use crate::precise::precise_u64;
@@ -94,7 +94,7 @@ fn measure(run: &Run, count: u8) -> Result<Vec<Window>> {
     let popularity = Popularity::new(usize::try_from(keys)?, SKEW);
     // Buffers, of which a tenth of this is full, hold next to nothing of what the drives hold.
     let memory_bytes = (drives.bytes() / 16).max(MEMORY_MIN);
-    let mut rig = Rig::new(&drives, Options { memory_bytes, ..OBJECTS.options() })?;
+    let mut rig = CacheRig::new(&drives, Options { memory_bytes, ..OBJECTS.options() })?;
     let mut aside = Aside::new(OBJECTS, popularity, (CLIENTS, Nanos(0)), run.seed);
     aside.begin(keys * 4);
     rig.run(&mut aside, CLIENTS)?;
@@ -109,7 +109,7 @@ fn measure(run: &Run, count: u8) -> Result<Vec<Window>> {
 
 /// Windows of so many gets, of which some are told.
 fn watch(
-    rig: &mut Rig,
+    rig: &mut CacheRig,
     aside: &mut Aside,
     phase: &'static str,
     (gets, count): (u64, u64),

@@ -2,7 +2,7 @@
 //! and they are reset; and by `fifo`, which writes nothing anew. Stores come at the same rate in both; gets are of all that was stored lately, and those count that find it.
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Answer, Drives, Load, Measured, Objects, Rig, must_be_done};
+use super::rig::{Answer, CacheRig, Drives, Load, Measured, Objects, must_be_done};
 use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
@@ -59,7 +59,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
 fn measure(drives: &Drives, eviction: Eviction, seed: u64) -> Result<[Measured; 2]> {
     let capacity = drives.bytes() / OBJECTS.bytes();
     let zone = capacity / u64::from(ZONES);
-    let mut rig = Rig::new(drives, Options { eviction, ..OBJECTS.options() })?;
+    let mut rig = CacheRig::new(drives, Options { eviction, ..OBJECTS.options() })?;
     let mut beside = Beside {
         random: Random::from_seed(seed),
         stored: 0,
@@ -110,7 +110,7 @@ struct Beside {
 
 impl Beside {
     /// Readers read while so many objects are stored.
-    fn run(&mut self, rig: &mut Rig, stores: u64) -> Result<Measured> {
+    fn run(&mut self, rig: &mut CacheRig, stores: u64) -> Result<Measured> {
         self.until = self.stored + stores;
         rig.run(self, READERS + 1)
     }

@@ -2,7 +2,7 @@
 //! store over it and a removal; the rest are stores of objects that were never there. No object is hidden twice.
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Answer, Drives, Load, Measured, Objects, Rig};
+use super::rig::{Answer, CacheRig, Drives, Load, Measured, Objects};
 use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::{Result, bail, ensure};
@@ -80,7 +80,7 @@ fn measure(
     (percent, invalidate): (u64, Invalidate),
 ) -> Result<Measured> {
     let drives = Drives::new(&profile(name), (1, ZONES, ZONE_BLOCKS), run.seed);
-    let mut rig = Rig::new(&drives, Options { invalidate, ..OBJECTS.options() })?;
+    let mut rig = CacheRig::new(&drives, Options { invalidate, ..OBJECTS.options() })?;
     let stored = run.scaled(STORED, 1_000);
     rig.fill(OBJECTS, 0..stored)?;
     rig.settle()?;

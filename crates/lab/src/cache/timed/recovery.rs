@@ -2,7 +2,7 @@
 //! same drives take to read as many bytes as the directories have.
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Drives, Objects, Rig, wall};
+use super::rig::{CacheRig, Drives, Objects, wall};
 use super::{Cell, Run, profile};
 use crate::allocations::bytes_during;
 use crate::precise::precise_u64;
@@ -66,7 +66,7 @@ fn measure(run: &Run, objects: Objects, count: u64) -> Result<Row> {
     let zones = u32::try_from(bytes.div_ceil(zone_bytes * u64::from(DRIVES)))? + OTHER_ZONES;
     let drives = Drives::new(&profile("zn540-4tb"), (DRIVES, zones, ZONE_BLOCKS), run.seed);
     let options = objects.options();
-    let mut rig = Rig::new(&drives, options)?;
+    let mut rig = CacheRig::new(&drives, options)?;
     rig.fill(objects, 0..count)?;
     rig.settle()?;
     let before = rig.volume.status();

@@ -224,14 +224,14 @@ impl Measured {
 }
 
 /// See the module.
-pub(super) struct Rig {
+pub(super) struct CacheRig {
     pub(super) volume: CacheVolume,
     now: Instant,
 }
 
-impl Rig {
+impl CacheRig {
     /// An empty cache.
-    pub(super) fn new(drives: &Drives, options: Options) -> Result<Rig> {
+    pub(super) fn new(drives: &Drives, options: Options) -> Result<CacheRig> {
         let uuids: Vec<[u8; 16]> = (1..=drives.count).map(|drive| [drive; 16]).collect();
         let devices: Result<Vec<_>> = uuids.iter().map(|uuid| Ok(Some(drives.make(*uuid)?))).collect();
         let mut set = DriveSet::new(devices?);
@@ -239,7 +239,7 @@ impl Rig {
         let memory = Box::new(vec![0; bytes_for(SHARED_ENTRIES)]);
         let host = Host { boot: [1; 16], memory: Some(memory) };
         let volume = mount_on(host, set, MOUNTED_AT, (wall(MOUNTED_AT), options))?;
-        Ok(Rig { volume, now: SERVED_AT })
+        Ok(CacheRig { volume, now: SERVED_AT })
     }
 
     /// So many connections ask until they have nothing more to ask.

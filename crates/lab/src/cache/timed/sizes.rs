@@ -2,7 +2,7 @@
 //! are there, and some that never were.
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Answer, Drives, Load, Measured, Objects, Rig};
+use super::rig::{Answer, CacheRig, Drives, Load, Measured, Objects};
 use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
 use anyhow::Result;
@@ -78,7 +78,7 @@ fn measure(run: &Run, objects: Objects) -> Result<Row> {
     let drives = Drives::new(&profile("zn540-1tb"), (1, u32::try_from(zones(run))?, ZONE_BLOCKS), run.seed);
     let stores = drives.bytes() / objects.bytes() * 5 / 4;
     let options = Options { eviction: Eviction::Fifo, ..objects.options() };
-    let mut rig = Rig::new(&drives, options)?;
+    let mut rig = CacheRig::new(&drives, options)?;
     let filled = rig.fill(objects, 0..stores)?;
     rig.settle()?;
     let filled_to = rig.volume.status();

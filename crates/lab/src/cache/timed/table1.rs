@@ -2,7 +2,7 @@
 //! half are sets, 32 at a time, of keys drawn evenly, two for three objects that it was filled with.
 
 use super::report::{Bar, Bound, Column, Report, Row, column};
-use super::rig::{Answer, Drives, Load, Measured, Objects, Rig, must_be_done};
+use super::rig::{Answer, CacheRig, Drives, Load, Measured, Objects, must_be_done};
 use super::{Cell, Run, alone, profile};
 use crate::precise::{precise, precise_u64};
 use anyhow::Result;
@@ -109,7 +109,7 @@ fn drives(run: &Run, name: &str, gigabytes: u64) -> Drives {
 /// The cache is filled, then asked; share of gets that found something.
 fn measure(drives: &Drives, zones_for_more: u32, seed: u64) -> Result<(Measured, f64)> {
     let keys = drives.bytes() / OBJECTS.bytes();
-    let mut rig = Rig::new(drives, Options { zones_for_more, ..OBJECTS.options() })?;
+    let mut rig = CacheRig::new(drives, Options { zones_for_more, ..OBJECTS.options() })?;
     rig.fill(OBJECTS, 0..keys)?;
     let mut mix = Mix::new(seed, (1, 2), keys, keys * 2 / 3);
     let measured = rig.run(&mut mix, IN_FLIGHT)?;

@@ -6,7 +6,7 @@
 
 use super::flat::Flat;
 use super::report::{Column, Report, Row, column};
-use super::rig::{Drives, Measured, Rig};
+use super::rig::{CacheRig, Drives, Measured};
 use super::table1::{IN_FLIGHT, Mix, OBJECTS};
 use super::{Cell, Run, profile};
 use crate::precise::precise_u64;
@@ -67,7 +67,7 @@ pub(super) fn measure(flash: u64, used: u64, erase_bytes: Option<u64>, seed: u64
     let flat = erase_bytes.map(|erased| Flat::of(&profile, drives.geometry(), spare, erased)).transpose()?;
     drives.flat.clone_from(&flat);
     let keys = bytes / OBJECTS.bytes();
-    let mut rig = Rig::new(&drives, OBJECTS.options())?;
+    let mut rig = CacheRig::new(&drives, OBJECTS.options())?;
     rig.fill(OBJECTS, 0..keys)?;
     rig.run(&mut Mix::new(seed, (0, 10), keys, keys), IN_FLIGHT)?;
     let name = if flat.is_some() { "conventional" } else { "zoned" };
