@@ -21,6 +21,9 @@ use std::time::Duration;
 const CARGO_MUTANTS: &str = "27.1.0";
 /// Crates that they are of.
 const PACKAGES: [&str; 3] = ["zoneweave-array", "zoneweave-zone", "zoneweave-base"];
+/// Those that all engines use, and the worlds of the engines that are not the log's.
+const SHARED: [&str; 2] = ["crates/zone/", "crates/base/"];
+const OTHER_WORLDS: [&str; 2] = ["inplace", "cache"];
 /// Mutants that are drawn unless it is said.
 pub const COUNT: usize = 200;
 /// Seeds within which one has to be found, behind all scenarios.
@@ -213,16 +216,35 @@ fn name_before(text: &str, line: usize) -> Option<String> {
 /// Mutants by name, and what they are.
 pub type Left = Vec<(String, String)>;
 
-/// Those that the simulator does not find.
+/// Those that the simulator does not find: each is looked for by the world of its engine, and what several engines use by their worlds, too.
 ///
 /// # Errors
 /// When it cannot be run.
 pub fn left_by_simulation(program: &Path, runs: usize) -> Result<Left> {
+    let mut left = search(program, runs, &[])?;
+    for world in OTHER_WORLDS {
+        let (shared, own): (Left, Left) = left.into_iter().partition(|(_, what)| is_shared(what));
+        let names = shared.iter().flat_map(|(name, _)| ["--only", name]);
+        let words: Vec<&str> = ["--world", world].into_iter().chain(names).collect();
+        left = own;
+        if !shared.is_empty() {
+            left.extend(search(program, runs, &words)?);
+        }
+    }
+    Ok(left)
+}
+
+/// True for a mutant of a crate that all engines use, by where it lies.
+fn is_shared(what: &str) -> bool {
+    SHARED.iter().any(|crate_| what.starts_with(crate_))
+}
+
+fn search(program: &Path, runs: usize, words: &[&str]) -> Result<Left> {
     let mut command = Command::new(program);
-    command.args(["--no-needs", "--json", "--runs", &runs.to_string()]).stderr(Stdio::inherit());
+    command.args(["--no-needs", "--json", "--runs", &runs.to_string()]).args(words).stderr(Stdio::inherit());
     let said = command.output().context("the simulator did not start")?;
     let verdicts: Vec<serde_json::Value> = serde_json::from_slice(&said.stdout).context("verdicts")?;
-    println!("{} looked for by simulation", verdicts.len());
+    println!("{} looked for by simulation {}", verdicts.len(), words.get(1).unwrap_or(&""));
     let text = |verdict: &serde_json::Value, key: &str| verdict[key].as_str().unwrap_or_default().to_owned();
     let left = verdicts.iter().filter(|verdict| verdict["found_by"].is_null());
     Ok(left.map(|verdict| (text(verdict, "name"), text(verdict, "what"))).collect())

@@ -115,3 +115,57 @@ impl AddAssign<&Counters> for Counters {
         self.failures += other.failures;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of all counters, in their order.
+    fn numbers(counters: &Counters) -> Vec<u64> {
+        let words = format!("{counters:?}");
+        words
+            .split(|letter: char| !letter.is_ascii_digit())
+            .filter_map(|number| number.parse().ok())
+            .collect()
+    }
+
+    #[test]
+    fn each_counter_is_added_to_its_own() {
+        let counters = Counters {
+            read: 1,
+            written: 2,
+            read_for_writes: 3,
+            read_direct: 4,
+            old_data: 5,
+            old_parity: 6,
+            others: 7,
+            swept: 8,
+            member_written: 9,
+            parity_written: 10,
+            sweep_written: 11,
+            decoded: 12,
+            corrected: 13,
+            unreadable: 14,
+            modified: 15,
+            reconstructed: 16,
+            joined: 17,
+            cache_hits: 18,
+            cache_misses: 19,
+            resynced: 20,
+            rebuilt: 21,
+            copied: 22,
+            superblocks: 23,
+            bitmap_pages: 24,
+            logged: 25,
+            journaled: 26,
+            listed: 27,
+            returns: 28,
+            failures: 29,
+        };
+        let mut sum = counters;
+        sum += &counters;
+        sum += &Counters { read: 10, ..counters };
+        let expected: Vec<u64> = numbers(&counters).iter().map(|number| 3 * number).collect();
+        assert_eq!(numbers(&Counters { read: sum.read - 9, ..sum }), expected);
+    }
+}
