@@ -8,6 +8,7 @@
 //!         stripes in flight, chunks in a command                queues.rs
 //!         whether what waits will ever get space                exhausted.rs
 //!         write mode of a segment                               mode.rs
+//!         whether zones are at their limit                      strain.rs
 //!         slots of the write area, or stripes                   slots.rs
 //!         those that last, in words                             decision.rs
 //!         numbers that were chosen by measurement               tuned.rs
@@ -23,6 +24,7 @@ pub mod mode;
 pub mod queues;
 pub mod skew;
 pub mod slots;
+pub mod strain;
 pub mod tuned;
 pub mod victim;
 

@@ -172,6 +172,11 @@ impl Shard {
         let lost = !stripe.pieces_lost.is_empty()
             && (!suffices(stripe.pieces_lost) || self.core.membership.is_broken());
         debug_assert!(stripe.pieces_pending == 0, "every piece of stripe {number} is where it must be");
+        if let Some(since) = stripe.alone_since.take() {
+            let took = self.core.segments.time().since(since);
+            let writer = &mut self.stripes.streams[stripe.stream.index()];
+            writer.strain.note(took, writer.open.len());
+        }
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.core.frames.give_many(piece);

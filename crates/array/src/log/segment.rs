@@ -632,6 +632,13 @@ impl SegmentTable {
         self.channels.now = now;
     }
 
+    /// Time that it is.
+    #[inline]
+    #[must_use]
+    pub fn time(&self) -> Instant {
+        self.channels.now
+    }
+
     /// A command with these blocks of a zone goes to its drive; the time of one is taken at a time.
     #[inline]
     pub fn note_sent(&mut self, slot: SegmentSlot, drive: usize, chunk: &WaitingChunk, blocks: usize) {

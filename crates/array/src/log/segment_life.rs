@@ -88,6 +88,8 @@ impl Appender<'_> {
         let stripe = self.stripes.slots.get_mut(slot);
         stripe.segment = segment_slot;
         stripe.stripe = number;
+        let is_alone = self.core.segments.writer_mut(segment_slot).stripes_pending() == 1;
+        stripe.alone_since = is_alone.then(|| self.core.segments.time());
         // One more than there are pieces, so that the stripe cannot finish before all are queued.
         stripe.pieces_pending = 1;
         for piece in 0..layout.members() {

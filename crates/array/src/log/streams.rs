@@ -19,6 +19,7 @@ use crate::log::core::Core;
 use crate::log::core::Event;
 use crate::log::policy::adaptive::Policy;
 use crate::log::policy::decision::Decision;
+use crate::log::policy::strain::Strain;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
@@ -67,6 +68,8 @@ pub struct StreamWriter {
     next: usize,
     /// Segments that a crash left with room, to be filled before new ones are opened.
     pub unfinished: Vec<SegmentSlot>,
+    /// Times that its stripes took.
+    pub strain: Strain,
 }
 
 impl StreamWriter {
@@ -85,6 +88,7 @@ impl StreamWriter {
             open: places.map(|(layout, mode)| OpenSegment { layout, mode, segment: None }).collect(),
             next: 0,
             unfinished: Vec::new(),
+            strain: Strain::default(),
         }
     }
 
@@ -106,7 +110,7 @@ impl Appender<'_> {
                 self.core.events.push_back(Event::StripeFailed(slot));
                 continue;
             }
-            if !self.stripes.has_idle_place(self.core, stream) {
+            if !self.stripes.has_idle_place(self.core, stream) || self.space().wants_more_zones(stream) {
                 self.fill_place(stream, fx);
             }
             let own = self.pick_segment(stream);
@@ -217,6 +221,13 @@ impl Stripes {
             is_opening || core.stripes_pending_with_room(place) == Some(0)
         };
         self.streams[stream.index()].open.iter().any(is_idle)
+    }
+
+    /// True while a segment of a stream is being opened.
+    pub(super) fn is_opening(&self, core: &Core, stream: Stream) -> bool {
+        let is_opening =
+            |place: &OpenSegment| place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
+        self.streams[stream.index()].open.iter().any(is_opening)
     }
 
     /// Segments of a stream that are open, or are being opened, and take more stripes.

@@ -79,6 +79,8 @@ pub struct Stripe {
     pub pieces_lost: PieceSet,
     /// A drive that is gone had some of its frames: what they hold is not known.
     pub is_spoilt: bool,
+    /// Time at which its pieces went to their zones, if it had its segment for itself.
+    pub alone_since: Option<Instant>,
 }
 
 /// All stripe slots. Each stream has its own, so that clients can never keep the collector from
@@ -111,6 +113,7 @@ impl StripeSlots {
                     blocks: Vec::with_capacity(pieces * chunk_blocks),
                     pieces: (0..pieces).map(|_| Vec::with_capacity(chunk_blocks)).collect(),
                     landed_slots: vec![0; pieces],
+                    alone_since: None,
                     opened_at: Instant(0),
                     segment: 0,
                     stripe: 0,
