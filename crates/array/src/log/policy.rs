@@ -9,6 +9,7 @@
 //!         whether what waits will ever get space                exhausted.rs
 //!         write mode of a segment                               mode.rs
 //!         whether zones are at their limit                      strain.rs
+//!         whether large chunks are full                         fill.rs
 //!         slots of the write area, or stripes                   slots.rs
 //!         those that last, in words                             decision.rs
 //!         numbers that were chosen by measurement               tuned.rs
@@ -19,6 +20,7 @@ pub mod adaptive;
 pub mod biza;
 pub mod decision;
 pub mod exhausted;
+pub mod fill;
 pub mod headroom;
 pub mod mode;
 pub mod queues;

@@ -11,6 +11,7 @@
 
 use crate::log::index::Name;
 use crate::log::pba::Pba;
+use crate::log::policy::fill::Fill;
 use crate::log::policy::skew::Skew;
 use crate::log::segment::SegmentSlot;
 use crate::log::streams::StreamWriter;
@@ -197,6 +198,8 @@ pub struct Stripes {
     pub streams: [StreamWriter; Stream::COUNT],
     /// Skew of clients' writes.
     pub skew: Skew,
+    /// Fill of stripes of large chunks.
+    pub fill: Fill,
     /// Set while the blocks that the collector moves go to two segments, by their age.
     pub separates_survivors: bool,
     /// Set while a full segment must stay open because stripes of it are moved.

@@ -72,6 +72,7 @@ impl Appender<'_> {
     /// where there is one.
     pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
         let Some(slot) = self.stripes.stream(stream).filling.take() else { return };
+        self.note_fill(stream, slot);
         if self.spill(slot, fx) || self.recut(slot, fx) {
             return;
         }
@@ -79,6 +80,17 @@ impl Appender<'_> {
         self.stripes.encode(self.core, slot);
         self.stripes.stream(stream).sealed.push_back(slot);
         self.pump_stream(stream, fx);
+    }
+
+    /// A stripe of clients' is closed.
+    fn note_fill(&mut self, stream: Stream, slot: u32) {
+        let blocks = self.stripes.slots.get(slot).blocks.len();
+        let of = self.stripes.streams[stream.index()].stripe_data_blocks as usize;
+        match stream {
+            Stream::Large => self.stripes.fill.note_large(blocks, of),
+            Stream::Small => self.stripes.fill.note_small(),
+            Stream::Gc | Stream::Cold | Stream::Mapping => {}
+        }
     }
 
     /// The blocks of a stripe that was not closed go to the filling one of another stream; its slot is free.

@@ -19,6 +19,7 @@ use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
 use crate::log::policy::adaptive::{Demand, Policy};
 use crate::log::policy::decision::Decisions;
+use crate::log::policy::fill::Fill;
 use crate::log::policy::skew::Skew;
 use crate::log::policy::tuned::Tuned;
 use crate::log::reader::Reader;
@@ -84,6 +85,7 @@ pub fn run(
         batch: None,
         streams,
         skew: Skew::new(config.volume_blocks, &tuning.tuned),
+        fill: Fill::default(),
         separates_survivors: false,
         sealing_waits: false,
     };

@@ -3,10 +3,12 @@
 //! docs/adr/0015.
 //!
 //! 1. **Segments** ([`ArrayConfig::adaptive`]): up to ten under Zone Write, as far as active zones and spare space go, of
-//!    small or large chunks as demand is ([`Space::may_open_another`]). One command is in flight per zone then, and costs a
+//!    small or large chunks as demand is ([`Space::may_open_another`]), opened when those that are open have something to do, or take
+//!    no more than they do (`strain.rs`). One command is in flight per zone then, and costs a
 //!    drive less than an append does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
 //!    they have dies: Zone Append in one segment of small chunks, for those of several would collide on the dies.
-//! 2. **Chunks** ([`Space::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them.
+//! 2. **Chunks** ([`Space::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them, unless space is short
+//!    and they were mostly padding of late (`fill.rs`).
 //! 3. **Company** ([`Space::should_close`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
 //!    stripe that is filling is closed: waiting would only cost time. A stripe of small chunks costs so little that it
 //!    is closed while another segment has nothing to do; one of large chunks takes time from those in flight, and
@@ -241,7 +243,10 @@ impl Space<'_> {
     /// The stream whose stripes are as large as what is under way.
     pub(in crate::log) fn stream_in_demand(&self) -> Stream {
         let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
-        if 6 * self.demand.blocks() >= u64::from(self.core.tuning.tuned.large_fill_sixths) * stripe {
+        let would_pad = self.core.is_space_short() && self.stripes.fill.is_poor();
+        if !would_pad
+            && 6 * self.demand.blocks() >= u64::from(self.core.tuning.tuned.large_fill_sixths) * stripe
+        {
             Stream::Large
         } else {
             Stream::Small

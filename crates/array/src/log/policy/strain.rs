@@ -103,7 +103,7 @@ mod tests {
     fn a_drive_that_is_slow_for_good_is_not_strained_for_ever() {
         let mut strain = Strain::default();
         note(&mut strain, [10]);
-        note(&mut strain, [60; 3 * CALM as usize]);
+        note(&mut strain, [60; 5 * CALM as usize]);
         assert_eq!(strain.wanted(), 1);
     }
 }
