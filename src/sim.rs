@@ -131,10 +131,10 @@ pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
     if options.inplace || options.cache || options.conventional || options.inband {
         let failed = match (options.cache, options.conventional, options.inband) {
-            (true, ..) => acted::run::<sim::cache::World>(options)?,
-            (_, true, _) => acted::run::<sim::conventional::World>(options)?,
-            (.., true) => acted::run::<sim::inband::World>(options)?,
-            _ => acted::run::<sim::inplace::World>(options)?,
+            (true, ..) => acted::run::<sim::cache::CacheWorld>(options)?,
+            (_, true, _) => acted::run::<sim::conventional::ConventionalWorld>(options)?,
+            (.., true) => acted::run::<sim::inband::InbandWorld>(options)?,
+            _ => acted::run::<sim::inplace::InPlaceWorld>(options)?,
         };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

@@ -12,10 +12,16 @@ mod act;
 mod attended;
 mod client;
 mod copies;
+mod faults;
 mod files;
+mod judge;
 mod ledger;
+mod life;
 mod memory;
+mod mount;
+mod operator;
 mod oracle;
+mod pace;
 mod plan;
 mod planned;
 mod recut;
@@ -24,21 +30,22 @@ pub mod scan;
 mod scenarios;
 mod several;
 mod shards;
+mod stage;
 mod tally;
 mod world;
 
 pub use act::{Act, Change, Expiry, Filler, Moment};
 pub use plan::Plan;
 pub use tally::Tally;
-pub use world::World;
+pub use world::CacheWorld;
 
 use crate::acted::{self, Outcome};
 use crate::tally::Failure;
 
 /// Everything that makes a run.
-pub type Run = acted::Run<World>;
+pub type Run = acted::Run<CacheWorld>;
 
-impl acted::World for World {
+impl acted::World for CacheWorld {
     const ENGINE: &'static str = "cache";
     const COMMAND: &'static str = "zoneweave sim --cache";
     type Plan = Plan;
@@ -59,19 +66,19 @@ impl acted::World for World {
         Plan { seed, ..plan.clone() }
     }
 
-    fn new(plan: &Plan) -> Result<World, Failure> {
-        World::new(plan)
+    fn new(plan: &Plan) -> Result<CacheWorld, Failure> {
+        CacheWorld::new(plan)
     }
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
-        World::act(self, act)
+        CacheWorld::act(self, act)
     }
 
     fn end(&mut self) -> Result<(), Failure> {
-        World::end(self)
+        CacheWorld::end(self)
     }
 
     fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {
-        World::outcome(self, failure)
+        CacheWorld::outcome(self, failure)
     }
 }

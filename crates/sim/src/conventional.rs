@@ -18,15 +18,15 @@ mod world;
 pub use act::Act;
 pub use plan::Plan;
 pub use tally::Tally;
-pub use world::World;
+pub use world::ConventionalWorld;
 
 use crate::acted::{self, Outcome};
 use crate::tally::Failure;
 
 /// Everything that makes a run.
-pub type Run = acted::Run<World>;
+pub type Run = acted::Run<ConventionalWorld>;
 
-impl acted::World for World {
+impl acted::World for ConventionalWorld {
     const ENGINE: &'static str = "conventional drive";
     const COMMAND: &'static str = "zoneweave sim --conventional";
     type Plan = Plan;
@@ -47,16 +47,16 @@ impl acted::World for World {
         Plan { seed, ..plan.clone() }
     }
 
-    fn new(plan: &Plan) -> Result<World, Failure> {
-        World::new(plan)
+    fn new(plan: &Plan) -> Result<ConventionalWorld, Failure> {
+        ConventionalWorld::new(plan)
     }
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
-        World::act(self, act).map(|()| true)
+        ConventionalWorld::act(self, act).map(|()| true)
     }
 
     fn end(&mut self) -> Result<(), Failure> {
-        World::end(self)
+        ConventionalWorld::end(self)
     }
 
     fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {

@@ -18,16 +18,16 @@ mod world;
 
 pub use act::Act;
 pub use plan::Plan;
-pub use world::World;
+pub use world::InbandWorld;
 
 use crate::acted::{self, Outcome};
 use crate::conventional::Tally;
 use crate::tally::Failure;
 
 /// Everything that makes a run.
-pub type Run = acted::Run<World>;
+pub type Run = acted::Run<InbandWorld>;
 
-impl acted::World for World {
+impl acted::World for InbandWorld {
     const ENGINE: &'static str = "drive with identities in-band";
     const COMMAND: &'static str = "zoneweave sim --inband";
     type Plan = Plan;
@@ -48,16 +48,16 @@ impl acted::World for World {
         Plan { seed, ..plan.clone() }
     }
 
-    fn new(plan: &Plan) -> Result<World, Failure> {
-        World::new(plan)
+    fn new(plan: &Plan) -> Result<InbandWorld, Failure> {
+        InbandWorld::new(plan)
     }
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
-        World::act(self, act).map(|()| !self.is_over())
+        InbandWorld::act(self, act).map(|()| !self.is_over())
     }
 
     fn end(&mut self) -> Result<(), Failure> {
-        World::end(self)
+        InbandWorld::end(self)
     }
 
     fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {

@@ -13,19 +13,21 @@ pub(crate) mod disk;
 mod oracle;
 mod plan;
 pub mod scenarios;
+mod tally;
 mod world;
 
 pub use act::Act;
 pub use plan::{Plan, Policy};
-pub use world::{Tally, World};
+pub use tally::Tally;
+pub use world::InPlaceWorld;
 
 use crate::acted::{self, Outcome};
 use crate::tally::Failure;
 
 /// Everything that makes a run.
-pub type Run = acted::Run<World>;
+pub type Run = acted::Run<InPlaceWorld>;
 
-impl acted::World for World {
+impl acted::World for InPlaceWorld {
     const ENGINE: &'static str = "in-place engine";
     const COMMAND: &'static str = "zoneweave sim --inplace";
     type Plan = Plan;
@@ -46,16 +48,16 @@ impl acted::World for World {
         Plan { seed, ..plan.clone() }
     }
 
-    fn new(plan: &Plan) -> Result<World, Failure> {
-        World::new(plan)
+    fn new(plan: &Plan) -> Result<InPlaceWorld, Failure> {
+        InPlaceWorld::new(plan)
     }
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
-        World::act(self, act)
+        InPlaceWorld::act(self, act)
     }
 
     fn end(&mut self) -> Result<(), Failure> {
-        World::end(self)
+        InPlaceWorld::end(self)
     }
 
     fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {

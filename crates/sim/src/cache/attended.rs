@@ -3,9 +3,11 @@
 //! The record of its attendance outlives a process. After a power failure it may be as it was, older, torn or gone, and the machine has
 //! another start, with a clock of its own. While nothing happens, a server wakes for its record; the world does so at those times.
 
+use super::judge::CacheJudge;
 use super::plan::Plan;
 use super::scan::Scan;
-use super::world::{CACHE, World};
+use super::stage::CACHE;
+use super::world::CacheWorld;
 use crate::tally::Failure;
 use ::cache::CacheVolume;
 use ::cache::attendance::{Attendance, Place};
@@ -87,27 +89,17 @@ impl Attended {
     }
 }
 
-impl World {
-    /// The process stands still, with requests under way or without.
-    pub(super) fn freeze(&mut self, nanos: u64) -> Result<(), Failure> {
-        if self.attended.random.chance(1, 2) {
-            self.drain()?;
-        }
-        self.attended.has_stood_still = true;
-        self.clock.now = self.clock.now + Nanos(nanos);
-        Ok(())
-    }
-
+impl CacheJudge {
     /// Time passes in which there is no process.
     pub(super) fn pass_absence(&mut self) {
-        self.clock.now = self.clock.now + Nanos(std::mem::take(&mut self.attended.absent));
+        self.stage.clock.now = self.stage.clock.now + Nanos(std::mem::take(&mut self.attended.absent));
     }
 
     /// A life has ended.
     pub(super) fn end_attendance(&mut self, power: bool) {
         self.attended.own = None;
         if power {
-            self.attended.lose(self.clock.now);
+            self.attended.lose(self.stage.clock.now);
         }
     }
 
@@ -122,7 +114,7 @@ impl World {
     /// The cache is told that it is served, as often as a server wakes.
     pub(super) fn attend(&mut self) -> Result<(), Failure> {
         let Some(limit) = self.attended.limit else { return Ok(()) };
-        let (now, until) = (self.clock.now, self.attended.until);
+        let (now, until) = (self.stage.clock.now, self.attended.until);
         let has_stood_still = std::mem::take(&mut self.attended.has_stood_still);
         if has_stood_still && now.since(until) > limit {
             self.owe_absence();
@@ -152,11 +144,11 @@ impl World {
             if self.attended.recorded.is_some_and(is_proven) {
                 return Err(Failure::new(format!("everything is forgotten without a cause: {absence}")));
             }
-            self.shards().all_mut().iter_mut().for_each(CacheVolume::forget_all);
+            self.stage.shards().all_mut().iter_mut().for_each(CacheVolume::forget_all);
             [0, 1].into_iter().for_each(|namespace| self.forgive_namespace(Namespace(namespace)));
             self.scans.iter_mut().flatten().for_each(Scan::unsettle);
         }
-        if !self.mounted().all().iter().all(CacheVolume::has_forgotten) {
+        if !self.stage.mounted().all().iter().all(CacheVolume::has_forgotten) {
             return Ok(());
         }
         for (key, version) in self.attended.owes.take().into_iter().flatten() {
@@ -172,7 +164,7 @@ impl World {
 
     /// What clients stored is gone: no request that is asked for from now on may find it.
     fn owe_absence(&mut self) {
-        self.tally.absences += 1;
+        self.stage.tally.absences += 1;
         let busy: BTreeSet<usize> = self.desk.pending.values().map(|pending| pending.key).collect();
         let gone = [0, 1].map(|namespace| self.begin_gone(Namespace(namespace), |key| !busy.contains(&key)));
         let gone = gone.concat();
@@ -180,5 +172,17 @@ impl World {
             gone.iter().for_each(|(key, version)| self.oracle.acknowledge(*key, *version));
         }
         self.attended.owes = Some(gone);
+    }
+}
+
+impl CacheWorld {
+    /// The process stands still, with requests under way or without.
+    pub(super) fn freeze(&mut self, nanos: u64) -> Result<(), Failure> {
+        if self.life.judge.attended.random.chance(1, 2) {
+            self.life.drain()?;
+        }
+        self.life.judge.attended.has_stood_still = true;
+        self.life.judge.stage.clock.now = self.life.judge.stage.clock.now + Nanos(nanos);
+        Ok(())
     }
 }

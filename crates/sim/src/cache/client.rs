@@ -1,11 +1,13 @@
 //! Clients: what they ask for, what the cache decides for them, and whether its answers are right.
 
 use super::act::{Change, Expiry, Filler, KEYS};
+use super::judge::CacheJudge;
 use super::ledger::Since;
+use super::life::CacheLife;
 use super::oracle::{full_key, name_of};
 use super::plan::VALUE_MAX;
 use super::shards::Answered;
-use super::world::World;
+use super::stage::CacheStage;
 use crate::tally::Failure;
 use ::cache::config::Acknowledge;
 use ::cache::format::record;
@@ -108,165 +110,12 @@ impl fmt::Display for Told {
     }
 }
 
-impl World {
-    /// A client reads.
-    pub(super) fn get(&mut self, key: usize) -> Result<(), Failure> {
-        let (_, name) = name_of(key);
-        self.ask(key, Asked::Get, Op::Get { key: name })
-    }
-
-    /// A client reads a part of a value.
-    pub(super) fn get_part(&mut self, key: usize, part: Part) -> Result<(), Failure> {
-        let (_, name) = name_of(key);
-        self.ask(key, Asked::Part(part), Op::GetPart { key: name, part })
-    }
-
-    /// A client stores.
-    pub(super) fn set(
-        &mut self,
-        key: usize,
-        bytes: usize,
-        filler: Filler,
-        expiry: Expiry,
-    ) -> Result<(), Failure> {
-        let version = self.oracle.begin(key);
-        let value = self.value(key, version, bytes, filler);
-        let flags = u32::try_from(version % 3).expect("small");
-        let number = u32::try_from(version % (1 << 30)).expect("30 bits");
-        let marks = match version % 5 {
-            0 => Marks::stale(number, version.is_multiple_of(2)),
-            1 => Marks::placeholder(number).won(),
-            _ => Marks::default(),
-        };
-        let object = Object { value: value.into(), flags, marks, expires: self.expires(expiry) };
-        self.oracle.define(key, version, Some(object.clone()));
-        let (_, name) = name_of(key);
-        self.ask(key, Asked::Set(version), Op::Set { key: name, object })
-    }
-
-    /// A client removes.
-    pub(super) fn remove(&mut self, key: usize) -> Result<(), Failure> {
-        let version = self.oracle.begin(key);
-        self.oracle.define(key, version, None);
-        let (_, name) = name_of(key);
-        self.ask(key, Asked::Remove(version), Op::Remove { key: name })
-    }
-
-    /// A client clears.
-    pub(super) fn clear(&mut self, key: Option<usize>) -> Result<(), Failure> {
-        let namespace = key.map(|key| name_of(key).0);
-        for other in 0..KEYS {
-            if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
-                let version = self.oracle.begin(other);
-                self.oracle.define(other, version, None);
-            }
-        }
-        self.ask(key.unwrap_or(0), Asked::Clear(namespace), Op::Clear { namespace })
-    }
-
-    /// A client reads, decides and writes.
-    pub(super) fn update(&mut self, key: usize, change: Change, bytes: usize) -> Result<(), Failure> {
-        let version = self.oracle.begin(key);
-        let expires = match change {
-            Change::Expire(expiry) => self.expires(expiry),
-            _ => None,
-        };
-        let value = self.value(key, version, bytes, Filler::Dots);
-        self.decide_on(key, version, move |before| verdict(change, before, (value, version, expires)))
-    }
-
-    /// A client's decision, which becomes a version.
-    pub(super) fn decide_on(
-        &mut self,
-        key: usize,
-        version: u64,
-        verdict: impl FnOnce(Option<&Object>) -> Verdict + Send + 'static,
-    ) -> Result<(), Failure> {
-        let (id, decisions) = (self.desk.next_id(), self.desk.decisions.clone());
-        let decide = move |before: Option<&Object>, wall: WallMillis| {
-            let verdict = verdict(before);
-            let decided = Decided { before: before.cloned(), wall: wall.0, verdict: verdict.clone() };
-            decisions.lock().expect("nobody panics with it").push((id, decided));
-            verdict
-        };
-        let (_, name) = name_of(key);
-        self.ask(key, Asked::Update(version), Op::Update { key: name, decide: Box::new(decide) })
-    }
-
-    /// Waits until a client may ask for something; false when the power is off.
-    pub(super) fn make_room(&mut self) -> Result<bool, Failure> {
-        while self.desk.pending.len() >= self.plan.depth {
-            if !self.step("a client")? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    pub(super) fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
-        if !self.make_room()? {
-            return Ok(());
-        }
-        self.put(key, asked, op);
-        self.turn()
-    }
-
-    /// Asks for something, where there is room; other requests may follow in the same moment.
-    pub(super) fn put(&mut self, key: usize, asked: Asked, op: Op) {
-        self.desk.next += 1;
-        let id = self.desk.next;
-        let begun: Vec<u64> = (0..KEYS).map(|key| self.oracle.begun(key)).collect();
-        self.note(&Told { what: "asks for", id, key, version: begun[key] });
-        if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
-            self.ledger.disturb(key);
-        }
-        let since = self.ledger.now(self.causes());
-        self.unsettle_scans(key, &asked, &op);
-        self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest, since });
-        let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
-        let (now, wall) = (self.clock.now, self.clock.tell());
-        self.shards().submit(now, wall, request);
-    }
-
-    /// What a request that may have been done in part costs is not owed any more.
-    pub(super) fn give_up(&mut self, key: usize, asked: Asked) {
-        match asked {
-            Asked::Get | Asked::Part(_) | Asked::Scan => {}
-            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => self.ledger.touch(key),
-            Asked::Clear(namespace) => {
-                for other in 0..KEYS {
-                    if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
-                        self.ledger.forgive(other);
-                    }
-                }
-            }
-            Asked::ClearAt { .. } => self.forgive_namespace(name_of(key).0),
-        }
-    }
-
+impl CacheStage {
     fn expires(&self, expiry: Expiry) -> Option<WallMillis> {
         match expiry {
             Expiry::Never => None,
             Expiry::After(millis) => Some(WallMillis(self.clock.wall() + millis)),
         }
-    }
-
-    /// Value of a version: its name, and something that may look like what the cache writes.
-    pub(super) fn value(&mut self, key: usize, version: u64, bytes: usize, filler: Filler) -> Vec<u8> {
-        let mut value = format!("{key}:{version}:").into_bytes();
-        match filler {
-            Filler::Dots => {}
-            Filler::Block => value.extend(self.any_block()),
-            Filler::Record => {
-                let old = self.oracle.last(key).filter(|old| old.value.len() < 2_000);
-                let old = old.map(|old| record::encode(&full_key(key), old)).unwrap_or_default();
-                while !old.is_empty() && value.len() < bytes {
-                    value.extend_from_slice(&old);
-                }
-            }
-        }
-        value.resize(value.len().max(bytes).min(VALUE_MAX - 100), b'.');
-        value
     }
 
     /// A block of a drive, as it is on the media.
@@ -286,6 +135,42 @@ impl World {
         let offset = u32::try_from(self.random.below(u64::from(written))).expect("a u32");
         rack.drives[drive].peek(zone, offset).map(|frame| frame.data.to_vec()).unwrap_or_default()
     }
+}
+
+impl CacheJudge {
+    /// What a request that may have been done in part costs is not owed any more.
+    pub(super) fn give_up(&mut self, key: usize, asked: Asked) {
+        match asked {
+            Asked::Get | Asked::Part(_) | Asked::Scan => {}
+            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => self.ledger.touch(key),
+            Asked::Clear(namespace) => {
+                for other in 0..KEYS {
+                    if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                        self.ledger.forgive(other);
+                    }
+                }
+            }
+            Asked::ClearAt { .. } => self.forgive_namespace(name_of(key).0),
+        }
+    }
+
+    /// Value of a version: its name, and something that may look like what the cache writes.
+    pub(super) fn value(&mut self, key: usize, version: u64, bytes: usize, filler: Filler) -> Vec<u8> {
+        let mut value = format!("{key}:{version}:").into_bytes();
+        match filler {
+            Filler::Dots => {}
+            Filler::Block => value.extend(self.stage.any_block()),
+            Filler::Record => {
+                let old = self.oracle.last(key).filter(|old| old.value.len() < 2_000);
+                let old = old.map(|old| record::encode(&full_key(key), old)).unwrap_or_default();
+                while !old.is_empty() && value.len() < bytes {
+                    value.extend_from_slice(&old);
+                }
+            }
+        }
+        value.resize(value.len().max(bytes).min(VALUE_MAX - 100), b'.');
+        value
+    }
 
     /// Notes what was decided in a turn.
     pub(super) fn note_decisions(&mut self) -> Result<(), Failure> {
@@ -295,8 +180,8 @@ impl World {
                 self.desk.pending.get(&id).ok_or_else(|| Failure::new("decided after the answer"))?;
             let Asked::Update(version) = pending.asked else { unreachable!("others decide nothing") };
             let key = pending.key;
-            self.note(&Told { what: "decides on", id, key, version });
-            if decided.wall < self.clock.latest {
+            self.stage.note(&Told { what: "decides on", id, key, version });
+            if decided.wall < self.stage.clock.latest {
                 return Err(Failure::new(format!("request {id} was decided at a time that had passed")));
             }
             match &decided.verdict {
@@ -318,38 +203,38 @@ impl World {
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
         let Pending { key, asked, ref begun, wall, since } = pending;
-        self.tally.requests += 1;
+        self.stage.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
-            self.note(&told("is refused", 0));
+            self.stage.note(&told("is refused", 0));
             return self.judge_refusal(&pending, refusal);
         }
         self.confirm_times(id, &pending);
         match (asked, outcome) {
             (Asked::Get, Outcome::Found(Some(object))) => {
                 let version = self.saw(key, &object, answered_at)?;
-                self.note(&told("finds", version));
+                self.stage.note(&told("finds", version));
             }
             (Asked::Part(part), Outcome::Found(Some(object))) => {
-                self.note(&told("finds a part", object.value.len() as u64));
+                self.stage.note(&told("finds a part", object.value.len() as u64));
                 self.oracle.judge_part(key, part, &object, answered_at)?;
-                self.tally.parts += 1;
+                self.stage.tally.parts += 1;
             }
             (Asked::Get | Asked::Part(_), Outcome::Found(None)) => {
-                self.note(&told("misses", 0));
+                self.stage.note(&told("misses", 0));
                 self.desk.missed.insert(id);
                 self.missed(key, begun[key], (answered_at, frozen))?;
             }
             (Asked::Scan, Outcome::Walked { keys, next }) => {
-                self.note(&told("scans", keys.len() as u64));
+                self.stage.note(&told("scans", keys.len() as u64));
                 self.scanned(&pending, &keys, next)?;
             }
             (Asked::Set(version), Outcome::Stored) => {
-                self.note(&told("stored", version));
+                self.stage.note(&told("stored", version));
                 self.stored(key, version, since);
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
-                self.note(&told("removed", version));
+                self.stage.note(&told("removed", version));
                 if was_there && !self.oracle.may_exist(key, wall) {
                     return Err(Failure::new(format!("key {key}: something was removed that was not there")));
                 }
@@ -360,15 +245,15 @@ impl World {
                 self.ledger.touch(key);
             }
             (Asked::Update(version), Outcome::Updated { before, change }) => {
-                self.note(&told("updated", version));
+                self.stage.note(&told("updated", version));
                 self.updated(&pending, (id, version), (before, frozen), change)?;
             }
             (Asked::Clear(namespace), Outcome::Cleared) => {
-                self.note(&told("cleared", 0));
+                self.stage.note(&told("cleared", 0));
                 self.cleared(namespace, begun);
             }
             (Asked::ClearAt { now }, Outcome::Cleared) => {
-                self.note(&told(if now { "cleared" } else { "planned" }, 0));
+                self.stage.note(&told(if now { "cleared" } else { "planned" }, 0));
                 let (namespace, _) = name_of(key);
                 self.planned.acknowledge(namespace, id);
                 if now {
@@ -396,10 +281,10 @@ impl World {
     }
 
     fn judge_refusal(&mut self, pending: &Pending, refusal: Refusal) -> Result<(), Failure> {
-        self.tally.refused += 1;
+        self.stage.tally.refused += 1;
         self.give_up(pending.key, pending.asked);
         match refusal {
-            Refusal::NoDrive if self.may_freeze() => Ok(()),
+            Refusal::NoDrive if self.stage.may_freeze() => Ok(()),
             Refusal::KeyTooLong | Refusal::ObjectTooLarge | Refusal::NoDrive => {
                 Err(Failure::new(format!("request of key {} is refused: {refusal:?}", pending.key)))
             }
@@ -409,36 +294,36 @@ impl World {
     fn stored(&mut self, key: usize, version: u64, since: Since) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
-        let is_durable = self.plan.acknowledge == Acknowledge::Media;
+        let is_durable = self.stage.plan.acknowledge == Acknowledge::Media;
         self.ledger.owe(key, version, since, is_durable);
     }
 
     /// An object was shown to a client.
     fn saw(&mut self, key: usize, object: &Object, wall: u64) -> Result<u64, Failure> {
         let version = self.oracle.judge(key, object, wall)?;
-        let causes = self.causes();
-        self.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &causes));
+        let causes = self.stage.causes();
+        self.stage.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &causes));
         self.oracle.acknowledge(key, version);
         self.desk.seen.insert(key, object.clone());
-        self.tally.hits += 1;
+        self.stage.tally.hits += 1;
         Ok(version)
     }
 
     /// Nothing was found under a key by a request that comes after version `last`.
     fn missed(&mut self, key: usize, last: u64, (wall, frozen): (u64, bool)) -> Result<(), Failure> {
-        self.tally.misses += 1;
-        let causes = self.causes();
+        self.stage.tally.misses += 1;
+        let causes = self.stage.causes();
         if let Some((version, object)) = self.oracle.newest(key, last) {
-            let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.clock.ever));
+            let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.stage.clock.ever));
             if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &causes) {
                 return Err(Failure::new(format!(
                     "key {key}: version {version} was forgotten without a cause"
                 )));
             }
-            self.tally.misses_owed += u64::from(is_live);
+            self.stage.tally.misses_owed += u64::from(is_live);
         }
         // Whatever has expired, acknowledged or not, takes with it the keys that the index cannot tell from it.
-        if self.oracle.may_have_expired(key, last, wall.max(self.clock.ever)) {
+        if self.oracle.may_have_expired(key, last, wall.max(self.stage.clock.ever)) {
             self.ledger.touch(key);
         }
         // A shard without drives can record nothing: what it misses may be there again.
@@ -446,20 +331,6 @@ impl World {
             self.oracle.missed(key, last, wall);
         }
         Ok(())
-    }
-
-    /// True when a request under way may change a key that the index cannot tell from this one: a read does, of what has
-    /// expired, by any time that the cache may know from the media.
-    pub(super) fn is_disturbed(&self, key: usize, wall: u64) -> bool {
-        let wall = wall.max(self.clock.ever);
-        let changes = |pending: &Pending| match pending.asked {
-            Asked::Scan => false,
-            Asked::Get | Asked::Part(_) => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
-            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => true,
-            Asked::Clear(_) | Asked::ClearAt { .. } => true,
-        };
-        let others = self.desk.pending.values().filter(|pending| pending.key != key);
-        others.filter(|pending| changes(pending)).any(|pending| self.ledger.are_mates(pending.key, key))
     }
 
     fn updated(
@@ -492,6 +363,154 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl CacheLife {
+    /// Reads every key.
+    pub(super) fn read_all(&mut self) -> Result<(), Failure> {
+        for key in 0..KEYS {
+            if self.judge.stage.rack.lock().power.is_off() {
+                return Ok(());
+            }
+            if !self.prepare()? {
+                return Ok(());
+            }
+            self.get(key)?;
+        }
+        self.drain()
+    }
+
+    /// A client reads.
+    pub(super) fn get(&mut self, key: usize) -> Result<(), Failure> {
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Get, Op::Get { key: name })
+    }
+
+    /// A client reads a part of a value.
+    pub(super) fn get_part(&mut self, key: usize, part: Part) -> Result<(), Failure> {
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Part(part), Op::GetPart { key: name, part })
+    }
+
+    /// A client stores.
+    pub(super) fn set(
+        &mut self,
+        key: usize,
+        bytes: usize,
+        filler: Filler,
+        expiry: Expiry,
+    ) -> Result<(), Failure> {
+        let version = self.judge.oracle.begin(key);
+        let value = self.judge.value(key, version, bytes, filler);
+        let flags = u32::try_from(version % 3).expect("small");
+        let number = u32::try_from(version % (1 << 30)).expect("30 bits");
+        let marks = match version % 5 {
+            0 => Marks::stale(number, version.is_multiple_of(2)),
+            1 => Marks::placeholder(number).won(),
+            _ => Marks::default(),
+        };
+        let object = Object { value: value.into(), flags, marks, expires: self.judge.stage.expires(expiry) };
+        self.judge.oracle.define(key, version, Some(object.clone()));
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Set(version), Op::Set { key: name, object })
+    }
+
+    /// A client removes.
+    pub(super) fn remove(&mut self, key: usize) -> Result<(), Failure> {
+        let version = self.judge.oracle.begin(key);
+        self.judge.oracle.define(key, version, None);
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Remove(version), Op::Remove { key: name })
+    }
+
+    /// A client clears.
+    pub(super) fn clear(&mut self, key: Option<usize>) -> Result<(), Failure> {
+        let namespace = key.map(|key| name_of(key).0);
+        for other in 0..KEYS {
+            if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                let version = self.judge.oracle.begin(other);
+                self.judge.oracle.define(other, version, None);
+            }
+        }
+        self.ask(key.unwrap_or(0), Asked::Clear(namespace), Op::Clear { namespace })
+    }
+
+    /// A client reads, decides and writes.
+    pub(super) fn update(&mut self, key: usize, change: Change, bytes: usize) -> Result<(), Failure> {
+        let version = self.judge.oracle.begin(key);
+        let expires = match change {
+            Change::Expire(expiry) => self.judge.stage.expires(expiry),
+            _ => None,
+        };
+        let value = self.judge.value(key, version, bytes, Filler::Dots);
+        self.decide_on(key, version, move |before| verdict(change, before, (value, version, expires)))
+    }
+
+    /// A client's decision, which becomes a version.
+    pub(super) fn decide_on(
+        &mut self,
+        key: usize,
+        version: u64,
+        verdict: impl FnOnce(Option<&Object>) -> Verdict + Send + 'static,
+    ) -> Result<(), Failure> {
+        let (id, decisions) = (self.judge.desk.next_id(), self.judge.desk.decisions.clone());
+        let decide = move |before: Option<&Object>, wall: WallMillis| {
+            let verdict = verdict(before);
+            let decided = Decided { before: before.cloned(), wall: wall.0, verdict: verdict.clone() };
+            decisions.lock().expect("nobody panics with it").push((id, decided));
+            verdict
+        };
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Update(version), Op::Update { key: name, decide: Box::new(decide) })
+    }
+
+    /// Waits until a client may ask for something; false when the power is off.
+    pub(super) fn make_room(&mut self) -> Result<bool, Failure> {
+        while self.judge.desk.pending.len() >= self.judge.stage.plan.depth {
+            if !self.step("a client")? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
+        if !self.make_room()? {
+            return Ok(());
+        }
+        self.put(key, asked, op);
+        self.turn()
+    }
+
+    /// Asks for something, where there is room; other requests may follow in the same moment.
+    pub(super) fn put(&mut self, key: usize, asked: Asked, op: Op) {
+        self.judge.desk.next += 1;
+        let id = self.judge.desk.next;
+        let begun: Vec<u64> = (0..KEYS).map(|key| self.judge.oracle.begun(key)).collect();
+        self.judge.stage.note(&Told { what: "asks for", id, key, version: begun[key] });
+        if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
+            self.judge.ledger.disturb(key);
+        }
+        let since = self.judge.ledger.now(self.judge.stage.causes());
+        self.judge.unsettle_scans(key, &asked, &op);
+        self.judge
+            .desk
+            .pending
+            .insert(id, Pending { key, asked, begun, wall: self.judge.stage.clock.latest, since });
+        let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
+        let (now, wall) = (self.judge.stage.clock.now, self.judge.stage.clock.tell());
+        self.judge.stage.shards().submit(now, wall, request);
+    }
+
+    /// A client is about to ask for something; false when the power is off. What is planned comes first.
+    pub(super) fn prepare(&mut self) -> Result<bool, Failure> {
+        if self.judge.planned.is_empty() {
+            return Ok(true);
+        }
+        let has_room = self.make_room()?;
+        self.judge.pass_times();
+        Ok(has_room)
     }
 }
 

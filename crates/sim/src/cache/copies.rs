@@ -1,9 +1,10 @@
 //! Copies of the drives, mounted as they are: what would be found if the process ended now.
 
 use super::act::KEYS;
+use super::judge::CacheJudge;
 use super::memory::Copied;
 use super::oracle::name_of;
-use super::world::World;
+use super::stage::CacheStage;
 use crate::tally::Failure;
 use ::cache::request::{Cache, Object, Op, Outcome, Request, RequestId, WallMillis};
 use ::cache::shared::Host;
@@ -32,14 +33,16 @@ pub(super) struct Read {
     pub drives: DriveSet,
 }
 
-impl World {
+impl CacheStage {
     /// Copies of what a shard has of some drives; the others are missing.
     pub(super) fn copy(&self, shard: usize, present: &[usize]) -> DriveSet {
         let device = |drive: usize| if present.contains(&drive) { self.copy_of(drive) } else { None };
         let drives = (0..self.places()).map(device).collect();
         sets(drives, &self.bells).swap_remove(shard)
     }
+}
 
+impl CacheJudge {
     /// Mounts copies and reads every key of a shard; `None` when the mount is refused. What is found is held against the oracle.
     pub(super) fn read_copy(
         &mut self,
@@ -48,14 +51,14 @@ impl World {
         what: &str,
     ) -> Result<Option<Read>, Failure> {
         self.pass_times();
-        let wall = WallMillis(self.clock.latest);
+        let wall = WallMillis(self.stage.clock.latest);
         let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
         let told = self.listed(shard, (&mut drives, &host.host(shard)), wall, what)?;
-        let how = (wall, self.plan.options());
+        let how = (wall, self.stage.plan.options());
         let Ok(mut volume) = mount_on(host.host(shard), drives, Instant(0), how) else { return Ok(None) };
         // Reading removes what has expired.
         let status = volume.status();
-        let keys: Vec<usize> = (0..KEYS).filter(|key| self.shard_of[*key] == shard).collect();
+        let keys: Vec<usize> = (0..KEYS).filter(|key| self.stage.shard_of[*key] == shard).collect();
         let objects = answers(&mut volume, wall, &keys)?;
         for (key, object) in objects.iter().enumerate() {
             if let Some(object) = object {
@@ -68,14 +71,12 @@ impl World {
                 }
             }
         }
-        self.tally.copies += 1;
+        self.stage.tally.copies += 1;
         let (problems, absent) = (findings.problems, findings.absent.len());
         let has_removed = volume.status().counters.expired > 0;
         Ok(Some(Read { objects, status, has_removed, problems, absent, drives: volume.into_drives() }))
     }
-}
 
-impl World {
     /// Keys that a list of media tells, which changes nothing. What is told may be there.
     fn listed(
         &self,
@@ -90,7 +91,7 @@ impl World {
         for told in all.iter().filter(|_| listed.is_ok()) {
             let key = (0..KEYS).find(|key| name_of(*key) == (told.namespace, told.key.clone()));
             let is_right = |key: usize| {
-                let is_own = self.shard_of[key] == shard;
+                let is_own = self.stage.shard_of[key] == shard;
                 is_own && self.oracle.may_exist(key, wall.0) && self.oracle.was_ever(key, told)
             };
             match key.filter(|key| is_right(*key)) {

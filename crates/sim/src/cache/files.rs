@@ -7,7 +7,7 @@
 //! A place of the rack has a file; the drive in the rack is its bay, which tells whether it is dead, and holds nothing.
 
 use super::plan::Plan;
-use super::world::World;
+use super::stage::CacheStage;
 use crate::inplace::disk::{DiskHandle, wait_for_answer};
 use crate::power::Blow;
 use crate::rack::{Rack, SharedRack};
@@ -324,7 +324,7 @@ impl Files {
     }
 }
 
-impl World {
+impl CacheStage {
     /// The drive in a place, as the cache has it; `None` when it cannot be opened.
     pub(super) fn device(&mut self, place: usize) -> Option<Box<dyn ZonedDevice>> {
         match &mut self.files {

@@ -1,9 +1,10 @@
 //! Memory that outlives a process: it keeps what was stored when the process ends, at any store, and a power failure leaves it as it was, as
 //! it was before, or as nothing at all.
 
+use super::judge::CacheJudge;
 use super::plan::Plan;
 use super::shards::Shards;
-use super::world::World;
+use super::world::CacheWorld;
 use crate::rack::SharedRack;
 use crate::tally::Failure;
 use ::cache::CacheVolume;
@@ -133,7 +134,7 @@ impl Copied {
     }
 }
 
-impl World {
+impl CacheJudge {
     /// The machine, as the mount of a shard is told.
     pub(super) fn host(&self, shard: usize) -> Host {
         Host { boot: self.attended.boot(), memory: self.memory.mapping(shard) }
@@ -165,26 +166,28 @@ impl World {
     pub(super) fn begin_memory(&mut self, shards: &Shards) -> Result<(), Failure> {
         for (shard, volume) in shards.all().iter().enumerate() {
             let is_emptied = volume.status().recovery.is_emptied;
-            self.tally.emptied += u64::from(is_emptied);
+            self.stage.tally.emptied += u64::from(is_emptied);
             let is_lost = std::mem::take(&mut self.memory.is_lost[shard]);
-            if is_emptied && !is_lost && !self.may_freeze() {
+            if is_emptied && !is_lost && !self.stage.may_freeze() {
                 return Err(Failure::new("memory is there, and everything is forgotten"));
             }
         }
         Ok(())
     }
+}
 
+impl CacheWorld {
     /// The process ends in good order.
     pub(super) fn end_well(&mut self) -> Result<(), Failure> {
-        self.drain()?;
-        if self.rack.lock().power.is_off() {
+        self.life.drain()?;
+        if self.life.judge.stage.rack.lock().power.is_off() {
             return Ok(());
         }
-        self.shards().all_mut().iter_mut().for_each(CacheVolume::begin_stop);
-        self.turn()?;
+        self.life.judge.stage.shards().all_mut().iter_mut().for_each(CacheVolume::begin_stop);
+        self.life.turn()?;
         let is_over = |volume: &CacheVolume| volume.has_stopped() || volume.is_frozen();
-        while !self.mounted().all().iter().all(is_over) {
-            if !self.step("who stops it")? {
+        while !self.life.judge.stage.mounted().all().iter().all(is_over) {
+            if !self.life.step("who stops it")? {
                 return Ok(());
             }
         }

@@ -5,8 +5,9 @@
 
 use super::act::KEYS;
 use super::client::{Asked, Pending};
+use super::judge::CacheJudge;
+use super::life::CacheLife;
 use super::oracle::name_of;
-use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Namespace, Op, WallMillis};
 use std::collections::BTreeSet;
@@ -43,6 +44,11 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// True when nothing is planned.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
     /// A request for a time is answered: what was planned before it is not any more.
     pub fn acknowledge(&mut self, namespace: Namespace, id: u64) {
         self.times.retain(|time| time.namespace != namespace || time.id >= id);
@@ -50,29 +56,7 @@ impl Planned {
     }
 }
 
-impl World {
-    /// A client plans a clear of the namespace of a key, or has it at once.
-    pub(super) fn clear_at(&mut self, key: usize, after: u64) -> Result<(), Failure> {
-        let (namespace, _) = name_of(key);
-        self.clock.tell();
-        let at = self.clock.wall() + after;
-        if at > self.clock.latest && at <= self.clock.ever {
-            // Nobody here knows whether it has passed for the cache.
-            return Ok(());
-        }
-        if at <= self.clock.latest {
-            self.begin_gone(namespace, |_| true);
-        }
-        let id = self.desk.next_id();
-        self.planned.last[usize::from(namespace.0)] = id;
-        if at > self.clock.latest {
-            self.planned.times.push(Time { at, namespace, id, is_acknowledged: false });
-            self.tally.clears_planned += 1;
-        }
-        let asked = Asked::ClearAt { now: at <= self.clock.latest };
-        self.ask(key, asked, Op::ClearAt { at: WallMillis(at) })
-    }
-
+impl CacheJudge {
     /// Keys of a namespace that are chosen have a version that is none.
     pub(super) fn begin_gone(
         &mut self,
@@ -88,29 +72,19 @@ impl World {
         versions
     }
 
-    /// A client is about to ask for something; false when the power is off. What is planned comes first.
-    pub(super) fn prepare(&mut self) -> Result<bool, Failure> {
-        if self.planned.times.is_empty() {
-            return Ok(true);
-        }
-        let has_room = self.make_room()?;
-        self.pass_times();
-        Ok(has_room)
-    }
-
     /// Clears whose time has come: those that are sure are from now on before every request.
     pub(super) fn pass_times(&mut self) {
-        if self.planned.times.is_empty() {
+        if self.planned.is_empty() {
             return;
         }
-        self.clock.tell();
-        let latest = self.clock.latest;
+        self.stage.clock.tell();
+        let latest = self.stage.clock.latest;
         let due: Vec<Time> = self.planned.times.extract_if(.., |time| time.at <= latest).collect();
         for time in due {
             self.forgive_namespace(time.namespace);
             self.scans.iter_mut().flatten().for_each(|scan| scan.unsettle());
             let is_last = self.planned.last[usize::from(time.namespace.0)] == time.id;
-            let is_sure = time.is_acknowledged && is_last && !self.mounted().is_frozen();
+            let is_sure = time.is_acknowledged && is_last && !self.stage.mounted().is_frozen();
             let id = self.desk.last_id();
             let mut versions = Vec::new();
             if is_sure {
@@ -118,23 +92,23 @@ impl World {
                 let busy: BTreeSet<usize> = self.desk.pending.values().map(|pending| pending.key).collect();
                 versions = self.begin_gone(time.namespace, |key| !busy.contains(&key));
             }
-            self.planned.due.push(Due { time, id, versions, open: (0..self.plan.shards).collect() });
+            self.planned.due.push(Due { time, id, versions, open: (0..self.stage.plan.shards).collect() });
         }
     }
 
     /// A request is answered by a shard, or by all: what came due there before it was asked is done.
     pub(super) fn confirm_times(&mut self, id: u64, &Pending { key, asked, .. }: &Pending) {
         // Without drives nothing can be recorded, and a later life may have it back until it knows the time.
-        if self.planned.due.is_empty() || self.mounted().is_frozen() {
+        if self.planned.due.is_empty() || self.stage.mounted().is_frozen() {
             return;
         }
         let (namespace, _) = name_of(key);
         let shard = match asked {
             Asked::Get | Asked::Part(_) | Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => {
-                Some(self.shard_of[key])
+                Some(self.stage.shard_of[key])
             }
             // Steps go to any shard.
-            Asked::Scan if self.plan.shards > 1 => return,
+            Asked::Scan if self.stage.plan.shards > 1 => return,
             Asked::Scan | Asked::Clear(_) | Asked::ClearAt { .. } => None,
         };
         let is_done = |due: &&mut Due| due.id < id && due.time.namespace == namespace;
@@ -142,11 +116,11 @@ impl World {
         for due in self.planned.due.iter_mut().filter(is_done) {
             let of = |answered: usize| shard.is_none_or(|shard| shard == answered);
             due.open.retain(|open| !of(*open));
-            done.extend(due.versions.extract_if(.., |(key, _)| of(self.shard_of[*key])));
+            done.extend(due.versions.extract_if(.., |(key, _)| of(self.stage.shard_of[*key])));
         }
         self.planned.due.retain(|due| !due.open.is_empty());
         for (key, version) in done {
-            self.tally.clears_confirmed += 1;
+            self.stage.tally.clears_confirmed += 1;
             self.oracle.acknowledge(key, version);
         }
     }
@@ -159,7 +133,7 @@ impl World {
 
     /// The cache is back, with a clock that may be ahead of what clients know.
     pub(super) fn meet_times(&mut self) {
-        let (latest, ever) = (self.clock.latest, self.clock.ever);
+        let (latest, ever) = (self.stage.clock.latest, self.stage.clock.ever);
         for number in 0..self.planned.times.len() {
             let time = &mut self.planned.times[number];
             if time.at > latest && time.at <= ever {
@@ -175,5 +149,29 @@ impl World {
         for key in (0..KEYS).filter(|key| name_of(*key).0 == namespace) {
             self.ledger.take_away(key);
         }
+    }
+}
+
+impl CacheLife {
+    /// A client plans a clear of the namespace of a key, or has it at once.
+    pub(super) fn clear_at(&mut self, key: usize, after: u64) -> Result<(), Failure> {
+        let (namespace, _) = name_of(key);
+        self.judge.stage.clock.tell();
+        let at = self.judge.stage.clock.wall() + after;
+        if at > self.judge.stage.clock.latest && at <= self.judge.stage.clock.ever {
+            // Nobody here knows whether it has passed for the cache.
+            return Ok(());
+        }
+        if at <= self.judge.stage.clock.latest {
+            self.judge.begin_gone(namespace, |_| true);
+        }
+        let id = self.judge.desk.next_id();
+        self.judge.planned.last[usize::from(namespace.0)] = id;
+        if at > self.judge.stage.clock.latest {
+            self.judge.planned.times.push(Time { at, namespace, id, is_acknowledged: false });
+            self.judge.stage.tally.clears_planned += 1;
+        }
+        let asked = Asked::ClearAt { now: at <= self.judge.stage.clock.latest };
+        self.ask(key, asked, Op::ClearAt { at: WallMillis(at) })
     }
 }

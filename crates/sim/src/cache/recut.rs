@@ -1,11 +1,11 @@
 //! Starts with another number of shards than the drives are cut into: refused, and nothing is written.
 
-use super::world::{CACHE, World};
+use super::stage::{CACHE, CacheStage};
 use crate::tally::Failure;
 use ::cache::see_shards;
 use zone::device::ZoneState;
 
-impl World {
+impl CacheStage {
     /// Somebody takes the drives for those of a cache of so many shards.
     pub(super) fn recut(&mut self, shards: usize) -> Result<(), Failure> {
         let before = self.zones();

@@ -1,8 +1,10 @@
 //! What holds of the cache after each turn, and when everything is at rest.
 
 use super::act::KEYS;
+use super::judge::CacheJudge;
 use super::oracle::full_key;
-use super::world::World;
+use super::stage::CacheStage;
+use super::world::CacheWorld;
 use crate::tally::Failure;
 use ::cache::CacheVolume;
 use ::cache::policy::Stream;
@@ -13,7 +15,7 @@ use zone::device::ZoneState;
 /// Events after which what is in buffers should have been written.
 const EVENTS_MAX: u64 = 100_000;
 
-impl World {
+impl CacheStage {
     /// Bounds that hold at every moment.
     pub(super) fn check_bounds(&self) -> Result<(), Failure> {
         (0..self.plan.shards).try_for_each(|shard| self.check_bounds_of(shard))
@@ -55,53 +57,6 @@ impl World {
                     return Err(Failure::new(said));
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Lets everything come to an end, and checks it.
-    pub(super) fn rest(&mut self) -> Result<(), Failure> {
-        self.drain()?;
-        for _ in 0..EVENTS_MAX {
-            if self.rack.lock().power.is_off() {
-                return Ok(());
-            }
-            let served = self.mounted();
-            let is_quiet = served.in_flight() == 0 && served.next_deadline().is_none();
-            let is_done = |volume: &CacheVolume| volume.is_flushed() || volume.is_frozen();
-            if is_quiet && served.all().iter().all(is_done) {
-                return self.check();
-            }
-            self.step("the end")?;
-        }
-        Err(Failure::new("what is in buffers is never written"))
-    }
-
-    fn check(&mut self) -> Result<(), Failure> {
-        self.read_all()?;
-        if self.rack.lock().power.is_off() || !self.mounted().is_flushed() || self.mounted().in_flight() > 0 {
-            // Reading removes what has expired, which evicts and resets.
-            return Ok(());
-        }
-        self.tally.checks += 1;
-        let drives = self.mounted().all().iter().flat_map(|volume| volume.shard().drives());
-        self.tally.more_zones += drives.map(|drive| drive.open.more().len() as u64).sum::<u64>();
-        // What memory alone holds is on no drive, and ends with the process.
-        let shard = |key: usize| self.mounted().of(self.shard_of[key]).shard();
-        let is_held = |key: &usize| shard(*key).is_held(&full_key(*key));
-        let held: Vec<usize> = (0..KEYS).filter(is_held).collect();
-        held.into_iter().for_each(|key| self.ledger.forgive(key));
-        for shard in 0..self.plan.shards {
-            self.check_membership(shard)?;
-            self.check_zones(shard)?;
-            if !self.mounted().of(shard).shard().has_slots_for_copies() {
-                return Err(Failure::new("an object is in memory and not in the index"));
-            }
-        }
-        (0..self.plan.shards).try_for_each(|shard| self.check_copies(shard))?;
-        // What was read from a copy in memory may be lost on media that are damaged, and only the next mount sees that.
-        if self.plan.copies_kib == 0 || self.bays.spoilt.is_empty() {
-            self.ledger.rest();
         }
         Ok(())
     }
@@ -171,17 +126,19 @@ impl World {
         }
         Err(Failure::new(format!("drive {number}: entries or pages are on their way for ever")))
     }
+}
 
+impl CacheJudge {
     /// Copies of the drives, mounted anew, hold what the cache holds, and nothing stale whichever drive is lost.
     fn check_copies(&mut self, shard: usize) -> Result<(), Failure> {
         if self.attended.owes() {
             // Without drives it cannot be recorded that all is to be forgotten.
             return Ok(());
         }
-        let is_whole = !self.may_freeze();
-        let drives = self.mounted().of(shard).shard().drives();
+        let is_whole = !self.stage.may_freeze();
+        let drives = self.stage.mounted().of(shard).shard().drives();
         let present: Vec<usize> = (0..drives.len()).filter(|drive| drives[*drive].up).collect();
-        let (copy, host) = (self.copy(shard, &present), self.copied_host());
+        let (copy, host) = (self.stage.copy(shard, &present), self.copied_host());
         let Some(first) = self.read_copy(shard, (copy, &host), "a copy")? else {
             return if is_whole { Err(Failure::new("a copy of all drives is refused")) } else { Ok(()) };
         };
@@ -196,7 +153,7 @@ impl World {
         }
         for lost in present.iter().filter(|_| present.len() > 1) {
             let others: Vec<usize> = present.iter().copied().filter(|drive| drive != lost).collect();
-            let (copy, host) = (self.copy(shard, &others), self.copied_host());
+            let (copy, host) = (self.stage.copy(shard, &others), self.copied_host());
             self.read_copy(shard, (copy, &host), &format!("a copy without drive {lost}"))?;
         }
         Ok(())
@@ -204,8 +161,8 @@ impl World {
 
     /// The index of a copy is that of the cache, where nothing had to be hidden.
     fn check_recovered(&self, shard: usize, copy: &super::copies::Read) -> Result<(), Failure> {
-        let (own, found) = (self.mounted().of(shard).status(), copy.status);
-        if copy.absent != self.places() - own.drives {
+        let (own, found) = (self.stage.mounted().of(shard).status(), copy.status);
+        if copy.absent != self.stage.places() - own.drives {
             return Err(Failure::new(format!("check: {} drives are not there", copy.absent)));
         }
         if !copy.problems.is_empty() {
@@ -224,16 +181,72 @@ impl World {
             let (found, own) = (found.index_slots, own.index_slots);
             return Err(Failure::new(format!("a copy has {found} slots, the cache {own}")));
         }
-        let causes = self.causes();
-        for (key, object) in copy.objects.iter().enumerate().filter(|(key, _)| self.shard_of[*key] == shard) {
+        let causes = self.stage.causes();
+        for (key, object) in
+            copy.objects.iter().enumerate().filter(|(key, _)| self.stage.shard_of[*key] == shard)
+        {
             let newest = self
                 .oracle
                 .newest(key, u64::MAX)
-                .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.clock.ever));
+                .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.stage.clock.ever));
             let is_owed = newest.is_some_and(|(version, _)| self.ledger.is_owed(key, version, &causes));
             if is_owed && object.is_none() {
                 return Err(Failure::new(format!("key {key} is not found in a copy")));
             }
+        }
+        Ok(())
+    }
+}
+
+impl CacheWorld {
+    /// Lets everything come to an end, and checks it.
+    pub(super) fn rest(&mut self) -> Result<(), Failure> {
+        self.life.drain()?;
+        for _ in 0..EVENTS_MAX {
+            if self.life.judge.stage.rack.lock().power.is_off() {
+                return Ok(());
+            }
+            let served = self.life.judge.stage.mounted();
+            let is_quiet = served.in_flight() == 0 && served.next_deadline().is_none();
+            let is_done = |volume: &CacheVolume| volume.is_flushed() || volume.is_frozen();
+            if is_quiet && served.all().iter().all(is_done) {
+                return self.check();
+            }
+            self.life.step("the end")?;
+        }
+        Err(Failure::new("what is in buffers is never written"))
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.life.read_all()?;
+        if self.life.judge.stage.rack.lock().power.is_off()
+            || !self.life.judge.stage.mounted().is_flushed()
+            || self.life.judge.stage.mounted().in_flight() > 0
+        {
+            // Reading removes what has expired, which evicts and resets.
+            return Ok(());
+        }
+        self.life.judge.stage.tally.checks += 1;
+        let drives = self.life.judge.stage.mounted().all().iter().flat_map(|volume| volume.shard().drives());
+        self.life.judge.stage.tally.more_zones +=
+            drives.map(|drive| drive.open.more().len() as u64).sum::<u64>();
+        // What memory alone holds is on no drive, and ends with the process.
+        let shard =
+            |key: usize| self.life.judge.stage.mounted().of(self.life.judge.stage.shard_of[key]).shard();
+        let is_held = |key: &usize| shard(*key).is_held(&full_key(*key));
+        let held: Vec<usize> = (0..KEYS).filter(is_held).collect();
+        held.into_iter().for_each(|key| self.life.judge.ledger.forgive(key));
+        for shard in 0..self.life.judge.stage.plan.shards {
+            self.life.judge.stage.check_membership(shard)?;
+            self.life.judge.stage.check_zones(shard)?;
+            if !self.life.judge.stage.mounted().of(shard).shard().has_slots_for_copies() {
+                return Err(Failure::new("an object is in memory and not in the index"));
+            }
+        }
+        (0..self.life.judge.stage.plan.shards).try_for_each(|shard| self.life.judge.check_copies(shard))?;
+        // What was read from a copy in memory may be lost on media that are damaged, and only the next mount sees that.
+        if self.life.judge.stage.plan.copies_kib == 0 || self.life.judge.stage.bays.spoilt.is_empty() {
+            self.life.judge.ledger.rest();
         }
         Ok(())
     }

@@ -6,9 +6,10 @@
 
 use super::act::{Act, KEYS};
 use super::client::{Asked, Pending};
+use super::judge::CacheJudge;
 use super::ledger::Since;
+use super::life::CacheLife;
 use super::oracle::name_of;
-use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Chosen, Op, Told, Walk};
 use std::collections::BTreeSet;
@@ -33,39 +34,10 @@ impl Scan {
     }
 }
 
-impl World {
-    /// A client goes on with its scan, or begins one.
-    pub(super) fn scan(&mut self, key: usize, count: u64) -> Result<(), Failure> {
-        let (namespace, _) = name_of(key);
-        let place = usize::from(namespace.0);
-        if !self.prepare()? {
-            return Ok(());
-        }
-        let begins = self.scans[place].is_none();
-        if begins {
-            self.scans[place] = Some(self.begin_scan(place));
-        }
-        let wall = self.clock.latest;
-        let possible = std::array::from_fn(|key| self.oracle.may_exist(key, wall));
-        let Some(scan) = self.scans[place].as_mut().filter(|scan| !scan.is_asked) else { return Ok(()) };
-        (scan.is_asked, scan.possible) = (true, possible);
-        let walk = Walk {
-            from: scan.at,
-            everywhere: false,
-            begins,
-            wraps: false,
-            idents_max: count,
-            stride: 2,
-            keys_max: usize::MAX,
-            bytes_max: usize::MAX,
-            chosen: Chosen::all(),
-        };
-        self.ask(key, Asked::Scan, Op::Walk(walk))
-    }
-
+impl CacheJudge {
     fn begin_scan(&mut self, place: usize) -> Scan {
-        let causes = self.causes();
-        let wall = self.clock.latest;
+        let causes = self.stage.causes();
+        let wall = self.stage.clock.latest;
         let is_firm = |key: usize| {
             let begun = self.oracle.begun(key);
             let stays = |(version, object): (u64, &::cache::request::Object)| {
@@ -145,14 +117,14 @@ impl World {
     }
 
     fn end_scan(&mut self, scan: &Scan) -> Result<(), Failure> {
-        let causes = self.causes();
-        let wall = self.clock.latest;
-        self.tally.scans += 1;
+        let causes = self.stage.causes();
+        let wall = self.stage.clock.latest;
+        self.stage.tally.scans += 1;
         for key in (0..KEYS).filter(|key| scan.firm[*key]) {
             if !self.ledger.is_calm(key, &scan.since, &causes) || self.is_disturbed(key, wall) {
                 continue;
             }
-            self.tally.scanned_owed += 1;
+            self.stage.tally.scanned_owed += 1;
             if !scan.seen[key] {
                 return Err(Failure::new(format!(
                     "key {key} was there all the time, and a scan did not tell it"
@@ -160,6 +132,39 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl CacheLife {
+    /// A client goes on with its scan, or begins one.
+    pub(super) fn scan(&mut self, key: usize, count: u64) -> Result<(), Failure> {
+        let (namespace, _) = name_of(key);
+        let place = usize::from(namespace.0);
+        if !self.prepare()? {
+            return Ok(());
+        }
+        let begins = self.judge.scans[place].is_none();
+        if begins {
+            self.judge.scans[place] = Some(self.judge.begin_scan(place));
+        }
+        let wall = self.judge.stage.clock.latest;
+        let possible = std::array::from_fn(|key| self.judge.oracle.may_exist(key, wall));
+        let Some(scan) = self.judge.scans[place].as_mut().filter(|scan| !scan.is_asked) else {
+            return Ok(());
+        };
+        (scan.is_asked, scan.possible) = (true, possible);
+        let walk = Walk {
+            from: scan.at,
+            everywhere: false,
+            begins,
+            wraps: false,
+            idents_max: count,
+            stride: 2,
+            keys_max: usize::MAX,
+            bytes_max: usize::MAX,
+            chosen: Chosen::all(),
+        };
+        self.ask(key, Asked::Scan, Op::Walk(walk))
     }
 }
 

@@ -6,9 +6,10 @@
 
 use super::act::{Act, Filler, KEYS};
 use super::client::Asked;
+use super::judge::CacheJudge;
+use super::life::CacheLife;
 use super::oracle::name_of;
 use super::plan::Plan;
-use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Change as Verdict, Kind, Marks, Object, Op, Part};
 use base::random::Random;
@@ -58,13 +59,34 @@ fn keys_from(first: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count.min(KEYS / 2)).map(move |number| (first + 2 * number) % KEYS)
 }
 
-impl World {
+impl CacheJudge {
+    /// An exchange, if that is what a request is, was done if nothing had changed the object, and else was not.
+    pub(super) fn exchanged(
+        &mut self,
+        (id, key): (u64, usize),
+        before: Option<&Object>,
+        change: Kind,
+    ) -> Result<(), Failure> {
+        let Some(seen) = self.desk.exchanges.remove(&id) else { return Ok(()) };
+        let is_unchanged = before.is_some_and(|before| {
+            (&before.value, before.flags, before.marks) == (&seen.value, seen.flags, seen.marks)
+        });
+        self.stage.tally.exchanges += u64::from(is_unchanged);
+        match (is_unchanged, change) {
+            (true, Kind::Stored) | (false, Kind::Kept) => Ok(()),
+            (true, _) => Err(Failure::new(format!("key {key}: what nobody changed was not replaced"))),
+            (false, _) => Err(Failure::new(format!("key {key}: what came since it was seen was replaced"))),
+        }
+    }
+}
+
+impl CacheLife {
     /// A client reads several keys.
     pub(super) fn get_several(&mut self, first: usize, count: usize) -> Result<(), Failure> {
         if !self.make_room()? {
             return Ok(());
         }
-        self.tally.several += 1;
+        self.judge.stage.tally.several += 1;
         keys_from(first, count).for_each(|key| self.put(key, Asked::Get, Op::Get { key: name_of(key).1 }));
         self.turn()
     }
@@ -74,12 +96,12 @@ impl World {
         if !self.make_room()? {
             return Ok(());
         }
-        self.tally.several += 1;
+        self.judge.stage.tally.several += 1;
         for key in keys {
-            let version = self.oracle.begin(*key);
-            let value = self.value(*key, version, bytes, Filler::Dots);
+            let version = self.judge.oracle.begin(*key);
+            let value = self.judge.value(*key, version, bytes, Filler::Dots);
             let object = plain(value);
-            self.oracle.define(*key, version, Some(object.clone()));
+            self.judge.oracle.define(*key, version, Some(object.clone()));
             self.put(*key, Asked::Set(version), Op::Set { key: name_of(*key).1, object });
         }
         self.turn()
@@ -96,8 +118,9 @@ impl World {
             let keys: Vec<usize> = keys_from(first, count).collect();
             return self.set_several(&keys, bytes);
         }
-        let shard = self.shard_of[first];
-        let keys: Vec<usize> = keys_from(first, count).filter(|key| self.shard_of[*key] == shard).collect();
+        let shard = self.judge.stage.shard_of[first];
+        let keys: Vec<usize> =
+            keys_from(first, count).filter(|key| self.judge.stage.shard_of[*key] == shard).collect();
         if !self.are_missing(&keys)? || !self.prepare()? {
             return Ok(());
         }
@@ -111,48 +134,29 @@ impl World {
         }
         let mut looks = Vec::new();
         for key in keys {
-            looks.push(self.desk.next_id());
+            looks.push(self.judge.desk.next_id());
             self.put(*key, Asked::Get, Op::Get { key: name_of(*key).1 });
         }
-        self.desk.missed.clear();
+        self.judge.desk.missed.clear();
         self.turn()?;
-        while looks.iter().any(|id| self.desk.pending.contains_key(id)) {
+        while looks.iter().any(|id| self.judge.desk.pending.contains_key(id)) {
             if !self.step("a client of several keys")? {
                 return Ok(false);
             }
         }
-        Ok(looks.iter().all(|id| self.desk.missed.contains(id)))
+        Ok(looks.iter().all(|id| self.judge.desk.missed.contains(id)))
     }
 
     /// A client replaces what it saw last of a key, if that is what is there.
     pub(super) fn exchange_seen(&mut self, key: usize, bytes: usize) -> Result<(), Failure> {
-        let Some(seen) = self.desk.seen.get(&key).cloned() else { return Ok(()) };
-        let version = self.oracle.begin(key);
-        let (value, token) = (self.value(key, version, bytes, Filler::Dots), seen.token());
-        self.desk.exchanges.insert(self.desk.next_id(), seen);
+        let Some(seen) = self.judge.desk.seen.get(&key).cloned() else { return Ok(()) };
+        let version = self.judge.oracle.begin(key);
+        let (value, token) = (self.judge.value(key, version, bytes, Filler::Dots), seen.token());
+        self.judge.desk.exchanges.insert(self.judge.desk.next_id(), seen);
         self.decide_on(key, version, move |before| match before {
             Some(before) if before.token() == token => Verdict::Store(plain(value)),
             _ => Verdict::Keep,
         })
-    }
-
-    /// An exchange, if that is what a request is, was done if nothing had changed the object, and else was not.
-    pub(super) fn exchanged(
-        &mut self,
-        (id, key): (u64, usize),
-        before: Option<&Object>,
-        change: Kind,
-    ) -> Result<(), Failure> {
-        let Some(seen) = self.desk.exchanges.remove(&id) else { return Ok(()) };
-        let is_unchanged = before.is_some_and(|before| {
-            (&before.value, before.flags, before.marks) == (&seen.value, seen.flags, seen.marks)
-        });
-        self.tally.exchanges += u64::from(is_unchanged);
-        match (is_unchanged, change) {
-            (true, Kind::Stored) | (false, Kind::Kept) => Ok(()),
-            (true, _) => Err(Failure::new(format!("key {key}: what nobody changed was not replaced"))),
-            (false, _) => Err(Failure::new(format!("key {key}: what came since it was seen was replaced"))),
-        }
     }
 }
 

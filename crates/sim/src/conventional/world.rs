@@ -34,7 +34,7 @@ enum Asked {
 }
 
 /// See the module.
-pub struct World {
+pub struct ConventionalWorld {
     plan: Plan,
     layout: Layout,
     disk: DiskHandle,
@@ -74,15 +74,15 @@ fn carry_out(
     wait_for_answer(disk, now, |_| false)
 }
 
-impl World {
+impl ConventionalWorld {
     /// Formats a drive and opens it.
-    pub fn new(plan: &Plan) -> Result<World, Failure> {
+    pub fn new(plan: &Plan) -> Result<ConventionalWorld, Failure> {
         let layout = plan.layout();
         let bytes = usize::try_from(layout.blocks).expect("small") * BLOCK_BYTES;
         // What was there before is anything but zeros.
         let content = vec![0xa5; bytes];
         let disk = DiskHandle::new(content, plan.is_volatile, plan.latency, plan.seed);
-        let mut world = World {
+        let mut world = ConventionalWorld {
             plan: plan.clone(),
             layout,
             disk,

@@ -54,7 +54,7 @@ struct JournalBefore {
 }
 
 /// See the module.
-pub struct World {
+pub struct InbandWorld {
     plan: Plan,
     layout: Layout,
     device: DeviceHandle,
@@ -102,11 +102,11 @@ fn carry_out(
     completions.pop()
 }
 
-impl World {
+impl InbandWorld {
     /// Formats a drive and opens it.
-    pub fn new(plan: &Plan) -> Result<World, Failure> {
+    pub fn new(plan: &Plan) -> Result<InbandWorld, Failure> {
         let device = DeviceHandle::new(plan.geometry(), plan.latency, plan.leaves_stale, plan.seed);
-        let mut world = World {
+        let mut world = InbandWorld {
             plan: plan.clone(),
             layout: plan.layout(),
             device,

@@ -142,10 +142,10 @@ fn aimed(scenario: &str, options: &Options) -> ExitCode {
     let about = ALL.iter().find(|about| about.name == mutant).expect("its name was checked");
     let found = match options.world.unwrap_or(about.world) {
         World::Log => aim::aim(scenario, mutant, options.runs),
-        World::InPlace => acted::aim::<sim::inplace::World>(scenario, mutant, options),
-        World::Conventional => acted::aim::<sim::conventional::World>(scenario, mutant, options),
-        World::Inband => acted::aim::<sim::inband::World>(scenario, mutant, options),
-        World::Cache => acted::aim::<sim::cache::World>(scenario, mutant, options),
+        World::InPlace => acted::aim::<sim::inplace::InPlaceWorld>(scenario, mutant, options),
+        World::Conventional => acted::aim::<sim::conventional::ConventionalWorld>(scenario, mutant, options),
+        World::Inband => acted::aim::<sim::inband::InbandWorld>(scenario, mutant, options),
+        World::Cache => acted::aim::<sim::cache::CacheWorld>(scenario, mutant, options),
     };
     match found {
         Ok(seed) => {
@@ -212,10 +212,10 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
     let search = || match options.world.unwrap_or(about.world) {
         World::Log => search(about, options),
-        World::InPlace => acted::search::<sim::inplace::World>(about.name, options),
-        World::Conventional => acted::search::<sim::conventional::World>(about.name, options),
-        World::Inband => acted::search::<sim::inband::World>(about.name, options),
-        World::Cache => acted::search::<sim::cache::World>(about.name, options),
+        World::InPlace => acted::search::<sim::inplace::InPlaceWorld>(about.name, options),
+        World::Conventional => acted::search::<sim::conventional::ConventionalWorld>(about.name, options),
+        World::Inband => acted::search::<sim::inband::InbandWorld>(about.name, options),
+        World::Cache => acted::search::<sim::cache::CacheWorld>(about.name, options),
     };
     let Search { found, runs, needs } = catch_unwind(AssertUnwindSafe(search)).unwrap_or_else(|_| {
         let failure = Failure::new("a panic as a run is drawn");

@@ -3,7 +3,8 @@
 //! A list excuses nothing by itself. It does in rows that were *ruined*: so many members could not return them at one moment that
 //! something was lost, and blocks that were not written since may stay so. Where a list has no cause it is a failure.
 
-use super::World;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::world::Failure;
 use array::inplace::map::STRIP_ROWS_MAX;
 use block::md::Role;
@@ -55,23 +56,22 @@ impl Blemishes {
     }
 }
 
-impl World {
-    fn rows(&self) -> u64 {
-        self.plan.stripes * u64::from(self.plan.chunk) / 8
+impl Stage {
+    /// Rows that are zeroed together with a row.
+    fn strip_of(&self, row: u64) -> Range<u64> {
+        let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
+        let start = row / rows * rows;
+        start..start + rows
     }
+}
 
-    /// Rows of sectors of a disk.
-    fn rows_of(&self, sector: u64, sectors: u64) -> Range<u64> {
-        let start = sector.saturating_sub(self.data_offset) / 8;
-        start..(sector + sectors).saturating_sub(self.data_offset).div_ceil(8).min(self.rows())
-    }
-
+impl Judge {
     /// Rows that have lost more members than there are parities are ruined.
     pub(super) fn note_ruin(&mut self) {
         let (all, some) = self.doubts_now();
         let (had_all, had_some) = std::mem::replace(&mut self.blemishes.doubts, (all, some));
         if (all && !had_all) || (some && !had_some) {
-            (0..self.rows()).for_each(|row| self.ruin(row));
+            (0..self.stage.rows()).for_each(|row| self.ruin(row));
         }
         let spoiled = self.doubts.spoiled.keys();
         let ruined: Vec<u64> = spoiled.copied().filter(|row| self.lacks_too_many(*row)).collect();
@@ -95,33 +95,34 @@ impl World {
     fn lacks_too_many(&self, row: u64) -> bool {
         let spoiled = self.doubts.spoiled.get(&row).into_iter().flatten();
         let listed = self.blemishes.listed.get(&row).into_iter().flatten();
-        spoiled.chain(listed).chain(&self.gone).collect::<BTreeSet<_>>().len() > self.plan.parities()
+        spoiled.chain(listed).chain(&self.gone).collect::<BTreeSet<_>>().len() > self.stage.plan.parities()
     }
 
     /// True when a member lists a row in doubt beside those that are lost: until all of it was written, its parities are not right.
     pub(super) fn lists_another(&self, row: u64, spoiled: &BTreeSet<usize>) -> bool {
         let listed = self.blemishes.listed.get(&row).into_iter().flatten();
         let mut others = listed.filter(|member| !self.gone.contains(member) && !spoiled.contains(member));
-        let is_old = |(lba, done): (u64, &u64)| self.row_of(lba) == row && self.oracle.done(lba) == *done;
+        let is_old =
+            |(lba, done): (u64, &u64)| self.stage.row_of(lba) == row && self.oracle.done(lba) == *done;
         others.next().is_some() && (0..).zip(&self.doubts.done).any(is_old)
     }
 
     fn ruin(&mut self, row: u64) {
-        let blocks = (0..self.plan.blocks()).filter(|lba| self.row_of(*lba) == row);
+        let blocks = (0..self.stage.plan.blocks()).filter(|lba| self.stage.row_of(*lba) == row);
         let done = blocks.map(|lba| (lba, self.oracle.done_or_met(lba))).collect();
         self.blemishes.ruined.insert(row, done);
     }
 
     /// Blocks were written in ruined rows while the engine had not met all that is lost there: what was written is lost all the same.
     pub(super) fn look_at_ruins(&mut self, blocks: Range<u64>) {
-        let Some(volume) = self.volume.as_ref() else { return };
+        let Some(volume) = self.stage.volume.as_ref() else { return };
         let status = volume.engine.status();
         let is_missed = |role: &usize| {
             let is = |other: &Role| other.index() == *role;
             status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
         };
         for lba in blocks {
-            let row = self.row_of(lba);
+            let row = self.stage.row_of(lba);
             let is_listed =
                 |member| self.blemishes.listed.get(&row).is_some_and(|listed| listed.contains(member));
             let spoiled = self.doubts.spoiled.get(&row).into_iter().flatten();
@@ -138,18 +139,18 @@ impl World {
     pub(super) fn look_at_blemishes(&mut self) {
         let mut has_new = false;
         let mut failed = BTreeSet::new();
-        for member in 0..self.disks.len() {
-            for sector in self.disks[member].take_failed() {
-                for row in self.rows_of(sector, 1).filter(|_| sector >= self.data_offset) {
+        for member in 0..self.stage.disks.len() {
+            for sector in self.stage.disks[member].take_failed() {
+                for row in self.stage.rows_of(sector, 1).filter(|_| sector >= self.stage.data_offset) {
                     has_new |= self.doubts.spoiled.entry(row).or_default().insert(member);
                     failed.insert(row);
                 }
             }
         }
-        let Some(volume) = &self.volume else { return };
+        let Some(volume) = &self.stage.volume else { return };
         for (role, entries) in volume.engine.core().bad_blocks() {
             for entry in entries {
-                for row in self.rows_of(entry.sector, entry.sectors) {
+                for row in self.stage.rows_of(entry.sector, entry.sectors) {
                     let is_new = self.blemishes.listed.entry(row).or_default().insert(role.index());
                     self.tally.listed += u64::from(is_new);
                 }
@@ -171,22 +172,15 @@ impl World {
         self.blemishes.spoilt.extend(self.doubts.spoiled.keys());
     }
 
-    /// Rows that are zeroed together with a row.
-    fn strip_of(&self, row: u64) -> Range<u64> {
-        let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
-        let start = row / rows * rows;
-        start..start + rows
-    }
-
     /// What members list at a start, and their newest events.
     pub(super) fn look_at_lists(&mut self) {
         self.blemishes.listed.clear();
         self.doubts.newest = 0;
-        for member in 0..self.disks.len() {
-            let Ok(found) = Member::read("disk", &self.disks[member]) else { continue };
+        for member in 0..self.stage.disks.len() {
+            let Ok(found) = Member::read("disk", &self.stage.disks[member]) else { continue };
             self.doubts.newest = self.doubts.newest.max(found.events());
             for entry in found.bad_blocks.iter().flatten() {
-                for row in self.rows_of(entry.sector, entry.sectors) {
+                for row in self.stage.rows_of(entry.sector, entry.sectors) {
                     self.blemishes.listed.entry(row).or_default().insert(member);
                 }
             }
@@ -204,17 +198,18 @@ impl World {
         };
         for member in members.iter().filter(is_member) {
             for entry in member.bad_blocks.iter().flatten() {
-                for row in self.rows_of(entry.sector, entry.sectors) {
+                for row in self.stage.rows_of(entry.sector, entry.sectors) {
                     // A strip is zeroed at once: when that fails, nobody knows which of its rows are.
-                    let rows = self.strip_of(row);
-                    let sectors = self.data_offset + rows.start * 8..self.data_offset + rows.end * 8;
-                    let is_bad = self.disks.iter().any(|disk| disk.is_blemished(sectors.clone()));
+                    let rows = self.stage.strip_of(row);
+                    let sectors =
+                        self.stage.data_offset + rows.start * 8..self.stage.data_offset + rows.end * 8;
+                    let is_bad = self.stage.disks.iter().any(|disk| disk.is_blemished(sectors.clone()));
                     let has_cause = is_bad
                         || self.doubts.spoiled.contains_key(&row)
                         || self.blemishes.ruined.contains_key(&row)
                         || self.blemishes.spoilt.contains(&row)
                         || self.was_torn(row)
-                        || self.lies.are_in(row);
+                        || self.stage.lies.are_in(row);
                     if !has_cause {
                         return Err(Failure::new(format!("row {row} is listed as bad without cause")));
                     }

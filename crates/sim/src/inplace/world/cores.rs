@@ -1,7 +1,7 @@
 //! Engine of a run, alone or with shards beside it: all in one thread, where the random source decides who turns next and how late each
 //! message comes.
 
-use super::DiskHandle;
+use crate::inplace::disk::DiskHandle;
 use crate::line::Line;
 use array::inplace::shards::messages::{ToControl, ToShard};
 use array::inplace::shards::router::{Router, To};

@@ -1,7 +1,8 @@
 //! Arrays that are dirty and degraded, whose parities an operator takes for right: blocks of missing members may hold anything where their
 //! row was being written as the power failed, and only where they are named: all other blocks are judged as ever.
 
-use super::World;
+use super::contents::shape_of;
+use super::judge::Judge;
 use crate::inplace::plan::Plan;
 use base::units::BLOCK_BYTES_U64;
 use block::md::assembly::{Assembly, Part};
@@ -43,18 +44,19 @@ impl Forcing {
     }
 }
 
-impl World {
+impl Judge {
     /// Takes parities for right, where that is wished and needed. With logs that is left to tests of the command.
     pub(super) fn force(&self, assembly: &mut Assembly<'_>) {
-        if self.forcing.is_wished && !self.has_logs() && assembly.is_only_in_doubt() {
+        if self.forcing.is_wished && !self.stage.has_logs() && assembly.is_only_in_doubt() {
             assembly.force();
         }
     }
 
     /// The engine is gone, or too many members are: what was being written may be torn.
     pub(super) fn note_unsure(&mut self) {
-        let unsure: Vec<u64> = (0..self.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)).collect();
-        let rows: Vec<u64> = unsure.into_iter().map(|lba| self.row_of(lba)).collect();
+        let unsure: Vec<u64> =
+            (0..self.stage.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)).collect();
+        let rows: Vec<u64> = unsure.into_iter().map(|lba| self.stage.row_of(lba)).collect();
         self.forcing.rows.extend(rows);
     }
 
@@ -66,12 +68,12 @@ impl World {
         }
         self.tally.forced += 1;
         let named = doubts(assembly, &[]);
-        let geometry = Geometry::of(&super::shape_of(&self.plan)).expect("a plan of an array");
-        let chunk_rows = u64::from(self.plan.chunk) / 8;
+        let geometry = Geometry::of(&shape_of(&self.stage.plan)).expect("a plan of an array");
+        let chunk_rows = u64::from(self.stage.plan.chunk) / 8;
         let recovered: BTreeMap<usize, u64> = assembly.devices.iter().filter_map(recovered_of).collect();
-        for lba in 0..self.plan.blocks() {
+        for lba in 0..self.stage.plan.blocks() {
             let member = geometry.locate(Chunk(lba / chunk_rows)).member.index();
-            let row = self.row_of(lba);
+            let row = self.stage.row_of(lba);
             let is_there = recovered.get(&member).is_some_and(|rows| row < *rows);
             if !self.gone.contains(&member) || is_there {
                 continue;

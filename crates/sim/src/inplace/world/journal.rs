@@ -1,6 +1,8 @@
 //! Journal of the world: a disk beside those of members. It may be lost: then nothing is written any more, and the array is refused.
 
-use super::World;
+use super::InPlaceWorld;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::act::Loss;
 use crate::inplace::disk::DiskHandle;
 use crate::world::Failure;
@@ -46,48 +48,10 @@ impl JournalDisk {
     }
 }
 
-impl World {
-    /// Superblocks say soon after a resync that it is through, whatever clients do: then the array is served without a member.
-    pub(super) fn look_at_first_resync(&mut self) {
-        let Some(volume) = self.volume.as_ref().filter(|_| self.is_new && self.journal.disk.is_some()) else {
-            return;
-        };
-        let status = volume.engine.status();
-        let (since, events) = self.journal.synced;
-        let is_right = status.resync_left == 0 && status.rows_in_doubt == 0;
-        // Where nobody writes, nothing is said for a while.
-        let is_told = is_right && !status.is_broken && !self.journal.is_lost && status.events != events;
-        let since = is_told.then(|| since.unwrap_or(self.now));
-        self.journal.synced.0 = since;
-        let slowest = self.disks.iter().map(|disk| disk.slowest().0).max().expect("a member");
-        self.is_new &= since.is_none_or(|since| self.now <= since + Nanos(COMMANDS_TO_TELL * slowest));
-    }
-
-    /// Writes that failed, for too many members are gone, may be in the journal: they come with the next start, whatever was read
-    /// meanwhile.
-    pub(super) fn expect_failed_writes(&mut self) {
-        if self.journal.disk.is_some() {
-            self.oracle.crash();
-        }
-    }
-
+impl Stage {
     /// An array with a journal may have been started of superblocks that say so, while others do not.
     pub(super) fn is_said_by_all(&self, members: &[Member]) -> bool {
         self.journal.disk.is_none() || members.iter().all(|member| member.superblock().is_clean())
-    }
-
-    /// Another journal is added, by a command that is cut off and one that is not; what the one before had is on the members, or was never
-    /// answered.
-    pub(super) fn add_journal(&mut self, superblocks: usize) -> Result<bool, Failure> {
-        self.shut()?;
-        for written in [superblocks, usize::MAX] {
-            if !self.lay_down_journal(written)? {
-                break;
-            }
-        }
-        // As long as it is resynced it is refused without a member.
-        self.is_new = true;
-        self.start_anew()
     }
 
     /// Writes so many superblocks of those by which a new disk becomes the journal; false when the array has one.
@@ -132,5 +96,49 @@ impl World {
                 self.volume().engine.core_mut().fail_member(role);
             }
         }
+    }
+}
+
+impl Judge {
+    /// Superblocks say soon after a resync that it is through, whatever clients do: then the array is served without a member.
+    pub(super) fn look_at_first_resync(&mut self) {
+        let Some(volume) =
+            self.stage.volume.as_ref().filter(|_| self.is_new && self.stage.journal.disk.is_some())
+        else {
+            return;
+        };
+        let status = volume.engine.status();
+        let (since, events) = self.stage.journal.synced;
+        let is_right = status.resync_left == 0 && status.rows_in_doubt == 0;
+        // Where nobody writes, nothing is said for a while.
+        let is_told = is_right && !status.is_broken && !self.stage.journal.is_lost && status.events != events;
+        let since = is_told.then(|| since.unwrap_or(self.stage.now));
+        self.stage.journal.synced.0 = since;
+        let slowest = self.stage.disks.iter().map(|disk| disk.slowest().0).max().expect("a member");
+        self.is_new &= since.is_none_or(|since| self.stage.now <= since + Nanos(COMMANDS_TO_TELL * slowest));
+    }
+
+    /// Writes that failed, for too many members are gone, may be in the journal: they come with the next start, whatever was read
+    /// meanwhile.
+    pub(super) fn expect_failed_writes(&mut self) {
+        if self.stage.journal.disk.is_some() {
+            self.oracle.crash();
+        }
+    }
+}
+
+impl InPlaceWorld {
+    /// Another journal is added, by a command that is cut off and one that is not; what the one before had is on the members, or was never
+    /// answered.
+    pub(super) fn add_journal(&mut self, superblocks: usize) -> Result<bool, Failure> {
+        self.life.shut()?;
+        for written in [superblocks, usize::MAX] {
+            if !self.life.judge.stage.lay_down_journal(written)? {
+                break;
+            }
+        }
+        // As long as it is resynced it is refused without a member.
+        self.life.judge.is_new = true;
+        self.life.start_anew()
     }
 }

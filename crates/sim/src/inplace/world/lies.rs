@@ -4,7 +4,10 @@
 //! all that may be wrong. A scrub has to count each of these rows whose parities are not those of its data, by the media, and no other.
 //! On RAID-6 it has to name the member that is wrong alone.
 
-use super::{World, shape_of};
+use super::InPlaceWorld;
+use super::contents::shape_of;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::disk::{DiskHandle, Lie};
 use crate::inplace::plan::Plan;
 use crate::world::Failure;
@@ -74,25 +77,13 @@ impl Lies {
     }
 }
 
-impl World {
+impl Stage {
     /// The next write of data to a member will not be done where it is to be.
     pub(super) fn lie(&mut self, member: usize, rows: Option<i64>) {
         let rows_there = self.plan.stripes * self.lies.chunk_rows;
         let within = self.data_offset..self.data_offset + rows_there * ROW_SECTORS;
         let astray = rows.map(|rows| rows * ROW_SECTORS.cast_signed());
         self.disks[member].lie(Lie { within, astray });
-    }
-
-    /// Notes what disks have lied about.
-    pub(super) fn look_at_lies(&mut self) {
-        let spares = self.spares.iter().map(|(_, disk)| disk);
-        let others = self.retired.iter().chain(self.replacements.disks()).chain(spares);
-        for disk in self.disks.iter().chain(others) {
-            for sector in disk.take_lies() {
-                let is_new = self.lies.rows.insert((sector - self.data_offset) / ROW_SECTORS);
-                self.tally.lied += u64::from(is_new);
-            }
-        }
     }
 
     /// Content of a member's piece of a row: as it is, or as it ought to be.
@@ -139,44 +130,6 @@ impl World {
         first.filter(|_| self.has_right_parities(row, true))
     }
 
-    /// Where nothing else is broken: a scrub counts what does not match by the media, and a repair makes all of it match.
-    pub(super) fn expose(&mut self) -> Result<(), Failure> {
-        if !self.come_to_rest()? || self.blemishes.listed().next().is_some() {
-            return Ok(());
-        }
-        self.disks.iter().for_each(DiskHandle::forget_lie);
-        let rows = 0..self.plan.stripes * self.lies.chunk_rows;
-        let wrong: Vec<u64> = rows.filter(|row| !self.has_right_parities(*row, false)).collect();
-        if let Some(row) = wrong.iter().find(|row| !self.lies.are_in(**row)) {
-            return Err(Failure::new(format!("row {row} does not match, and every write of it was done")));
-        }
-        let mut named = [0; 32];
-        wrong.iter().filter_map(|row| self.wrong_alone(*row)).for_each(|member| named[member] += ROW_SECTORS);
-        let said = self.scrub_and_repair(u64::try_from(wrong.len()).expect("few") * ROW_SECTORS)?;
-        if said.state != ScrubState::Done {
-            return Ok(());
-        }
-        self.tally.exposed += u64::try_from(wrong.len()).expect("few");
-        if said.located.iter().zip(&named).any(|(said, named)| said < named) {
-            let said = said.located;
-            return Err(Failure::new(format!(
-                "members are wrong alone in {named:?}, and the scrub says {said:?}"
-            )));
-        }
-        Ok(())
-    }
-
-    /// A member ends in the middle of its data from now on, unless the array would lose something by that.
-    pub(super) fn cut_short(&mut self, member: usize) {
-        if self.gone.contains(&member) || !self.may_lose() {
-            return;
-        }
-        let rows = self.plan.stripes * self.lies.chunk_rows;
-        let end = self.data_offset + self.random.below(rows * ROW_SECTORS);
-        self.disks[member].cut(end);
-        self.lose(member);
-    }
-
     /// A device that ends before its data is no member of what can be served.
     pub(super) fn look_at_cut(&self) -> Result<(), Failure> {
         let (mut members, _) = self.members_there()?;
@@ -192,6 +145,64 @@ impl World {
             if assembly.devices.iter().any(is_served) {
                 return Err(Failure::new("a device that ends before its data is a member"));
             }
+        }
+        Ok(())
+    }
+}
+
+impl Judge {
+    /// Notes what disks have lied about.
+    pub(super) fn look_at_lies(&mut self) {
+        let spares = self.stage.spares.iter().map(|(_, disk)| disk);
+        let others = self.stage.retired.iter().chain(self.stage.replacements.disks()).chain(spares);
+        for disk in self.stage.disks.iter().chain(others) {
+            for sector in disk.take_lies() {
+                let is_new = self.stage.lies.rows.insert((sector - self.stage.data_offset) / ROW_SECTORS);
+                self.tally.lied += u64::from(is_new);
+            }
+        }
+    }
+
+    /// A member ends in the middle of its data from now on, unless the array would lose something by that.
+    pub(super) fn cut_short(&mut self, member: usize) {
+        if self.gone.contains(&member) || !self.may_lose() {
+            return;
+        }
+        let rows = self.stage.plan.stripes * self.stage.lies.chunk_rows;
+        let end = self.stage.data_offset + self.stage.random.below(rows * ROW_SECTORS);
+        self.stage.disks[member].cut(end);
+        self.lose(member);
+    }
+}
+
+impl InPlaceWorld {
+    /// Where nothing else is broken: a scrub counts what does not match by the media, and a repair makes all of it match.
+    pub(super) fn expose(&mut self) -> Result<(), Failure> {
+        if !self.come_to_rest()? || self.life.judge.blemishes.listed().next().is_some() {
+            return Ok(());
+        }
+        self.life.judge.stage.disks.iter().for_each(DiskHandle::forget_lie);
+        let rows = 0..self.life.judge.stage.plan.stripes * self.life.judge.stage.lies.chunk_rows;
+        let wrong: Vec<u64> =
+            rows.filter(|row| !self.life.judge.stage.has_right_parities(*row, false)).collect();
+        if let Some(row) = wrong.iter().find(|row| !self.life.judge.stage.lies.are_in(**row)) {
+            return Err(Failure::new(format!("row {row} does not match, and every write of it was done")));
+        }
+        let mut named = [0; 32];
+        wrong
+            .iter()
+            .filter_map(|row| self.life.judge.stage.wrong_alone(*row))
+            .for_each(|member| named[member] += ROW_SECTORS);
+        let said = self.scrub_and_repair(u64::try_from(wrong.len()).expect("few") * ROW_SECTORS)?;
+        if said.state != ScrubState::Done {
+            return Ok(());
+        }
+        self.life.judge.tally.exposed += u64::try_from(wrong.len()).expect("few");
+        if said.located.iter().zip(&named).any(|(said, named)| said < named) {
+            let said = said.located;
+            return Err(Failure::new(format!(
+                "members are wrong alone in {named:?}, and the scrub says {said:?}"
+            )));
         }
         Ok(())
     }

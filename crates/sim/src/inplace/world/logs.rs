@@ -2,8 +2,8 @@
 //!
 //! Where such a block lay on a member that is lost, nobody can tell what it holds: it may be unreadable, until it is written.
 
-use super::World;
-use crate::inplace::plan::Policy;
+use super::contents::shape_of;
+use super::judge::Judge;
 use array::inplace::logs::STANDING_MAX;
 use block::md::geometry::{Chunk, Geometry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +19,7 @@ pub(super) struct Torn {
     rows: BTreeSet<u64>,
 }
 
-impl World {
-    /// True with logs or a journal: a dirty array is served without a member.
-    pub(super) fn has_logs(&self) -> bool {
-        matches!(self.plan.policy, Policy::Ppl(_) | Policy::Journal(_))
-    }
-
-    pub(super) fn has_partial_parity(&self) -> bool {
-        matches!(self.plan.policy, Policy::Ppl(_))
-    }
-
+impl Judge {
     /// True when blocks may be unreadable for what was in flight.
     pub(super) fn has_torn_blocks(&self) -> bool {
         !self.torn.blocks.is_empty()
@@ -36,7 +27,7 @@ impl World {
 
     /// True when more rows may be in doubt than headers of logs name: they say only that some are.
     pub(super) fn has_too_many_torn(&self) -> bool {
-        let rows: BTreeSet<u64> = self.torn.blocks.keys().map(|lba| self.row_of(*lba)).collect();
+        let rows: BTreeSet<u64> = self.torn.blocks.keys().map(|lba| self.stage.row_of(*lba)).collect();
         rows.len() > STANDING_MAX
     }
 
@@ -53,12 +44,12 @@ impl World {
 
     /// The power is about to fail.
     pub(super) fn note_in_flight(&mut self) {
-        if !self.has_partial_parity() {
+        if !self.stage.has_partial_parity() {
             return;
         }
         let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for lba in (0..self.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)) {
-            rows.entry(self.row_of(lba)).or_default().push(lba);
+        for lba in (0..self.stage.plan.blocks()).filter(|lba| self.oracle.is_unsure(*lba)) {
+            rows.entry(self.stage.row_of(lba)).or_default().push(lba);
         }
         let in_flight = rows.into_values().filter(|blocks| blocks.len() > 1).flatten();
         self.torn.in_flight.extend(in_flight);
@@ -70,14 +61,14 @@ impl World {
 
     /// The array starts without these members.
     pub(super) fn tear(&mut self, missing: &BTreeSet<usize>) {
-        let geometry = Geometry::of(&super::shape_of(&self.plan)).expect("a plan of an array");
-        let chunk_rows = u64::from(self.plan.chunk) / 8;
+        let geometry = Geometry::of(&shape_of(&self.stage.plan)).expect("a plan of an array");
+        let chunk_rows = u64::from(self.stage.plan.chunk) / 8;
         for lba in &self.torn.in_flight {
             let member = geometry.locate(Chunk(lba / chunk_rows)).member.index();
-            let spoiled = self.doubts.spoiled.get(&self.row_of(*lba));
+            let spoiled = self.doubts.spoiled.get(&self.stage.row_of(*lba));
             if missing.contains(&member) || spoiled.is_some_and(|members| members.contains(&member)) {
                 self.torn.blocks.insert(*lba, self.oracle.done(*lba));
-                self.torn.rows.insert(self.row_of(*lba));
+                self.torn.rows.insert(self.stage.row_of(*lba));
             }
         }
     }
@@ -89,7 +80,7 @@ impl World {
 
     /// What was in flight is settled once a replay is through.
     pub(super) fn look_at_replay(&mut self) {
-        if self.volume.as_ref().is_some_and(|volume| !volume.engine.core().is_replaying()) {
+        if self.stage.volume.as_ref().is_some_and(|volume| !volume.engine.core().is_replaying()) {
             self.torn.in_flight.clear();
         }
     }

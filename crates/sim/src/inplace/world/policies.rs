@@ -1,6 +1,7 @@
 //! Consistency policies of the world, which change while clients are at work.
 
-use super::World;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::disk::DiskHandle;
 use crate::inplace::plan::Policy;
 use crate::world::Failure;
@@ -10,7 +11,7 @@ use block::md::assembly::{self, Assembly, Part};
 use block::md::policy::{CannotChange, Wish};
 use block::md::superblock::Version;
 
-impl World {
+impl Stage {
     /// A change of the policy begins, or is refused with a reason that holds.
     pub(super) fn grow(&mut self, wish: Wish) -> Result<(), Failure> {
         // With logs, a member with sectors that cannot be written fails.
@@ -50,17 +51,6 @@ impl World {
         }
     }
 
-    /// The policy that the engine has now is that of the world.
-    pub(super) fn look_at_policy(&mut self) {
-        let Some(volume) = &self.volume else { return };
-        if self.adopt(volume.engine.core().policy()) {
-            self.tally.policies += 1;
-            self.is_new = false;
-            // A bitmap says nothing of what was missed before there was one.
-            self.left.clear();
-        }
-    }
-
     /// True when the policy is another one than before.
     fn adopt(&mut self, policy: assembly::Policy) -> bool {
         let (before, after) = match (self.plan.policy, policy) {
@@ -74,15 +64,28 @@ impl World {
         self.plan.policy = after;
         before != after
     }
+}
+
+impl Judge {
+    /// The policy that the engine has now is that of the world.
+    pub(super) fn look_at_policy(&mut self) {
+        let Some(volume) = &self.stage.volume else { return };
+        if self.stage.adopt(volume.engine.core().policy()) {
+            self.tally.policies += 1;
+            self.is_new = false;
+            // A bitmap says nothing of what was missed before there was one.
+            self.left.clear();
+        }
+    }
 
     /// The policy that superblocks have is that of the world; md would run an array with logs, for all members have one.
     pub(super) fn look_at_superblocks(&mut self, assembly: &Assembly<'_>) -> Result<(), Failure> {
-        self.adopt(assembly.policy());
+        self.stage.adopt(assembly.policy());
         let lacks = |(member, part): &(&block::md::member::Member, Part)| {
             matches!(part, Part::Active(_) | Part::Recovering(..))
                 && member.superblock().ppl_place().is_none()
         };
-        let is_mixed = self.has_partial_parity() && assembly.devices.iter().any(lacks);
+        let is_mixed = self.stage.has_partial_parity() && assembly.devices.iter().any(lacks);
         if is_mixed && self.gone.is_empty() {
             return Err(Failure::new(
                 "the newest superblock says that there are logs, and a member has none",

@@ -1,6 +1,7 @@
 //! Disks of the world that are to replace members which work.
 
-use super::World;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::act::Loss;
 use crate::inplace::disk::DiskHandle;
 use crate::world::Failure;
@@ -33,19 +34,18 @@ impl Replacements {
         self.disks.iter().map(|(role, disk)| (*role, disk))
     }
 
+    /// Roles whose member is gone, or whose replacement is.
+    pub(super) fn lost_beside(&self, gone: &BTreeSet<usize>) -> usize {
+        self.lost.union(gone).count()
+    }
+
     /// True when a member may be missing, for it was replaced by a disk that is lost.
     pub(super) fn may_be_lost(&self, role: usize) -> bool {
         self.lost.contains(&role)
     }
 }
 
-impl World {
-    /// True when the array can do without another member, whatever became of replacements.
-    pub(super) fn may_lose(&self) -> bool {
-        let lost = self.replacements.lost.union(&self.gone).count();
-        lost < self.plan.parities()
-    }
-
+impl Stage {
     /// An array starts with these replacements.
     pub(super) fn begin_replacements(
         &mut self,
@@ -113,58 +113,6 @@ impl World {
         if is_right { Ok(()) } else { Err(Failure::new(format!("not replaced: {refused}"))) }
     }
 
-    /// A replacement is lost, if there is one.
-    pub(super) fn lose_replacement(&mut self, member: usize, how: Loss) {
-        let Some(disk) = self.replacements.disks.get(&member).cloned() else { return };
-        if !self.may_lose() && !self.replacements.lost.contains(&member) {
-            return;
-        }
-        self.replacements.lost.insert(member);
-        self.tally.failures += 1;
-        match how {
-            Loss::Dies => disk.die(),
-            Loss::Fails => disk.fail_next_write(),
-            Loss::TakenOut => {
-                let place = members::role(member).replacement();
-                self.volume().engine.core_mut().fail_member(place);
-            }
-        }
-    }
-
-    /// What became of replacements.
-    pub(super) fn look_at_replacements(&mut self) -> Result<(), Failure> {
-        for (role, outcome) in self.volume().engine.core_mut().take_outcomes() {
-            let member = role.index();
-            let Some(disk) = self.replacements.disks.remove(&member) else {
-                return Err(Failure::new(format!("member {role}, which nobody replaces: {outcome:?}")));
-            };
-            let is_lost = disk.is_lost() || disk.has_fault();
-            match outcome {
-                Outcome::Completed => {
-                    self.tally.replaced += 1;
-                    self.replace(member, disk);
-                    if is_lost {
-                        self.lose(member);
-                    }
-                }
-                Outcome::SteppedIn if self.gone.contains(&member) => self.replace(member, disk),
-                Outcome::SteppedIn => {
-                    return Err(Failure::new(format!("member {role} was not lost, and is given up")));
-                }
-                // A copy that cannot be written somewhere is given up, too.
-                Outcome::Failed if self.replacements.lost.contains(&member) || disk.has_scars() => {
-                    self.retired.push(disk);
-                }
-                Outcome::Failed => {
-                    return Err(Failure::new(format!(
-                        "the replacement of member {role} works, and is given up"
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// True when copies wait for rows that cannot be read.
     pub(super) fn are_copies_stuck(&mut self, status: &Status) -> bool {
         let is_stuck = |replacing: &Replacing| replacing.rows_stuck > 0;
@@ -201,6 +149,60 @@ impl World {
                         "row {row} of {sectors} sectors that the replacement of member {role} counts is not the member's"
                     );
                     return Err(Failure::new(said));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Judge {
+    /// A replacement is lost, if there is one.
+    pub(super) fn lose_replacement(&mut self, member: usize, how: Loss) {
+        let Some(disk) = self.stage.replacements.disks.get(&member).cloned() else { return };
+        if !self.may_lose() && !self.stage.replacements.lost.contains(&member) {
+            return;
+        }
+        self.stage.replacements.lost.insert(member);
+        self.tally.failures += 1;
+        match how {
+            Loss::Dies => disk.die(),
+            Loss::Fails => disk.fail_next_write(),
+            Loss::TakenOut => {
+                let place = members::role(member).replacement();
+                self.stage.volume().engine.core_mut().fail_member(place);
+            }
+        }
+    }
+
+    /// What became of replacements.
+    pub(super) fn look_at_replacements(&mut self) -> Result<(), Failure> {
+        for (role, outcome) in self.stage.volume().engine.core_mut().take_outcomes() {
+            let member = role.index();
+            let Some(disk) = self.stage.replacements.disks.remove(&member) else {
+                return Err(Failure::new(format!("member {role}, which nobody replaces: {outcome:?}")));
+            };
+            let is_lost = disk.is_lost() || disk.has_fault();
+            match outcome {
+                Outcome::Completed => {
+                    self.tally.replaced += 1;
+                    self.replace(member, disk);
+                    if is_lost {
+                        self.lose(member);
+                    }
+                }
+                Outcome::SteppedIn if self.gone.contains(&member) => self.replace(member, disk),
+                Outcome::SteppedIn => {
+                    return Err(Failure::new(format!("member {role} was not lost, and is given up")));
+                }
+                // A copy that cannot be written somewhere is given up, too.
+                Outcome::Failed if self.stage.replacements.lost.contains(&member) || disk.has_scars() => {
+                    self.stage.retired.push(disk);
+                }
+                Outcome::Failed => {
+                    return Err(Failure::new(format!(
+                        "the replacement of member {role} works, and is given up"
+                    )));
                 }
             }
         }

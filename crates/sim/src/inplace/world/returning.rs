@@ -1,6 +1,8 @@
 //! Members of the world that come back.
 
-use super::World;
+use super::InPlaceWorld;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::disk::DiskHandle;
 use crate::inplace::plan::Policy;
 use crate::world::Failure;
@@ -11,48 +13,7 @@ use block::md::member::Member;
 use block::md::returning::{CannotReturn, returning};
 use block::md::superblock::{RoleEntry, feature};
 
-impl World {
-    /// A disk that was a member comes back, unless there is none, or it must not.
-    pub(super) fn bring_back(&mut self, member: usize) -> Result<(), Failure> {
-        let Some(disk) = self.candidate(member) else { return Ok(()) };
-        let role = members::role(member);
-        loop {
-            let Ok(found) = Member::read("disk", &disk) else { return Ok(()) };
-            let engine = &self.volume().engine;
-            let (bitmap_bytes, newest) = (engine.core().bitmap_bytes(), engine.status().events);
-            let Some(template) = engine.core().template().cloned() else { return Ok(()) };
-            let superblock = match returning(&template, &found, bitmap_bytes) {
-                Ok((_, superblock)) => superblock,
-                Err(refused) => return self.judge_device(&found, &refused),
-            };
-            let events = found.events();
-            let bad_blocks = found.bad_blocks.clone().map_err(Failure::new)?;
-            let back = Returning { superblock, events, bad_blocks };
-            let ways = self.ways(&disk);
-            match self.volume().return_member(role, back, ways) {
-                Ok(()) => break,
-                Err(ReturnRefused::Role(AddRefused::Busy(_))) => {
-                    self.step("answers of a member that failed")?;
-                }
-                Err(refused) => return self.judge_refusal(role, &disk, (events, newest), refused),
-            }
-        }
-        self.tally.returned += 1;
-        self.install(member, disk);
-        let disk = &self.disks[member];
-        for (row, members) in &mut self.doubts.spoiled {
-            let sector = self.data_offset + row * 8;
-            if disk.is_blemished(sector..sector + 8) {
-                members.insert(member);
-            } else {
-                members.remove(&member);
-            }
-        }
-        self.look_at_blemishes();
-        self.note_ruin();
-        Ok(())
-    }
-
+impl Stage {
     /// The disk that had a role last, or one before.
     fn candidate(&self, member: usize) -> Option<DiskHandle> {
         let role = RoleEntry::Member(members::role(member));
@@ -80,7 +41,9 @@ impl World {
         };
         if is_right { Ok(()) } else { Err(Failure::new(format!("not taken back: {refused}"))) }
     }
+}
 
+impl Judge {
     fn judge_refusal(
         &mut self,
         role: block::md::Role,
@@ -88,14 +51,14 @@ impl World {
         (events, newest): (u64, u64),
         refused: ReturnRefused,
     ) -> Result<(), Failure> {
-        let status = self.volume().engine.status();
+        let status = self.stage.volume().engine.status();
         // What all others had when it went, nobody has cleared since.
         let has_left = self.left.iter().any(|other| other.is(disk));
         let is_right = match refused {
             ReturnRefused::Role(AddRefused::Broken) => status.is_broken,
-            ReturnRefused::Role(AddRefused::Changing) => self.volume().engine.core().is_changing(),
+            ReturnRefused::Role(AddRefused::Changing) => self.stage.volume().engine.core().is_changing(),
             ReturnRefused::Role(AddRefused::Present(_)) => !status.missing.contains(&role),
-            ReturnRefused::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
+            ReturnRefused::NoBitmap => !matches!(self.stage.plan.policy, Policy::Bitmap(_)),
             ReturnRefused::TooOld(own, cleared) => {
                 own == events && own < cleared && (!has_left || own < self.doubts.newest)
             }
@@ -103,5 +66,48 @@ impl World {
             ReturnRefused::Role(_) => false,
         };
         if is_right { Ok(()) } else { Err(Failure::new(format!("not taken back: {refused}"))) }
+    }
+}
+
+impl InPlaceWorld {
+    /// A disk that was a member comes back, unless there is none, or it must not.
+    pub(super) fn bring_back(&mut self, member: usize) -> Result<(), Failure> {
+        let Some(disk) = self.life.judge.stage.candidate(member) else { return Ok(()) };
+        let role = members::role(member);
+        loop {
+            let Ok(found) = Member::read("disk", &disk) else { return Ok(()) };
+            let engine = &self.life.judge.stage.volume().engine;
+            let (bitmap_bytes, newest) = (engine.core().bitmap_bytes(), engine.status().events);
+            let Some(template) = engine.core().template().cloned() else { return Ok(()) };
+            let superblock = match returning(&template, &found, bitmap_bytes) {
+                Ok((_, superblock)) => superblock,
+                Err(refused) => return self.life.judge.stage.judge_device(&found, &refused),
+            };
+            let events = found.events();
+            let bad_blocks = found.bad_blocks.clone().map_err(Failure::new)?;
+            let back = Returning { superblock, events, bad_blocks };
+            let ways = self.life.judge.stage.ways(&disk);
+            match self.life.judge.stage.volume().return_member(role, back, ways) {
+                Ok(()) => break,
+                Err(ReturnRefused::Role(AddRefused::Busy(_))) => {
+                    self.life.step("answers of a member that failed")?;
+                }
+                Err(refused) => return self.life.judge.judge_refusal(role, &disk, (events, newest), refused),
+            }
+        }
+        self.life.judge.tally.returned += 1;
+        self.life.judge.stage.install(member, disk);
+        let disk = &self.life.judge.stage.disks[member];
+        for (row, members) in &mut self.life.judge.doubts.spoiled {
+            let sector = self.life.judge.stage.data_offset + row * 8;
+            if disk.is_blemished(sector..sector + 8) {
+                members.insert(member);
+            } else {
+                members.remove(&member);
+            }
+        }
+        self.life.judge.look_at_blemishes();
+        self.life.judge.note_ruin();
+        Ok(())
     }
 }

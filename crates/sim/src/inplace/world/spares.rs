@@ -1,6 +1,7 @@
 //! Spares of the world.
 
-use super::World;
+use super::judge::Judge;
+use super::stage::Stage;
 use crate::inplace::disk::DiskHandle;
 use crate::world::Failure;
 use array::inplace::spares::Spare;
@@ -16,7 +17,7 @@ use block::md::{Media, Uuid};
 /// Most spares: more are like the first.
 const SPARES_MAX: usize = 2;
 
-impl World {
+impl Stage {
     /// A device is made a spare, as the command does it: its superblock is on it before the engine hears of it.
     pub(super) fn add_spare(&mut self) -> Result<(), Failure> {
         if self.spares.len() == SPARES_MAX {
@@ -80,13 +81,17 @@ impl World {
         }
         spares
     }
+}
 
+impl Judge {
     /// Spares that took a role are members.
     pub(super) fn look_at_spares(&mut self) {
-        let stepped_in = self.volume().spares.take_stepped_in();
+        let stepped_in = self.stage.volume().spares.take_stepped_in();
         for (role, name) in stepped_in {
-            let Some(place) = self.spares.iter().position(|(other, _)| *other == name) else { continue };
-            let (_, disk) = self.spares.remove(place);
+            let Some(place) = self.stage.spares.iter().position(|(other, _)| *other == name) else {
+                continue;
+            };
+            let (_, disk) = self.stage.spares.remove(place);
             self.tally.stepped_in += 1;
             self.replace(role.index(), disk);
         }
