@@ -1,9 +1,10 @@
 //! What is done with zones as a whole: reset, finish, sealing full ones; and the self-test of the label.
 
+use super::ConventionalDrive;
+use super::core::{ConventionalCore, Waiter, Work};
 use super::label::Label;
 use super::layout::{sector_of, unit_of};
 use super::table::{Change, Entry};
-use super::{ConventionalDrive, Waiter, Work};
 use crate::answer::Asked;
 use crate::units::identity::{Owner, Unit};
 use crate::units::life::Life;
@@ -42,7 +43,7 @@ pub(super) struct SelfTest {
     is_repairing: bool,
 }
 
-impl<D: BlockDevice> ConventionalDrive<D> {
+impl<D: BlockDevice> ConventionalCore<D> {
     /// Empties a zone: what it held is dead once the table has its next life.
     pub(super) fn begin_reset(&mut self, now: Instant, asked: Asked) {
         let zone = asked.zone;
@@ -116,21 +117,6 @@ impl<D: BlockDevice> ConventionalDrive<D> {
         self.change(now, zone, entry, Changing::Finish(slot));
     }
 
-    /// A step of a finish is through.
-    pub(super) fn take_finish(&mut self, now: Instant, slot: u32, status: Status, mut frames: Vec<Frame>) {
-        self.spare.append(&mut frames);
-        if status != Status::Success {
-            let zone = self.tasks.get(slot).asked.zone;
-            return self.end_change(now, zone, slot, Err(status));
-        }
-        let Work::Finish(step) = self.tasks.get(slot).work else { unreachable!("a finish") };
-        match step {
-            Finish::Identities => self.finish_identities(now, slot),
-            Finish::Flush => self.finish_table(now, slot),
-            Finish::Table => unreachable!("the table is not data"),
-        }
-    }
-
     /// The table is to say that a zone is full and durable.
     pub(super) fn seal(&mut self, now: Instant, zone: ZoneIndex) {
         let entry = Entry { full: Some(self.label.layout.capacity()), ..self.media.table.entry(zone) };
@@ -152,63 +138,6 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             }
             None => self.spare.push(frame),
         }
-    }
-
-    /// The write of a page is through.
-    pub(super) fn after_page(&mut self, now: Instant, page: u32, status: Status) {
-        let table = &self.media.table;
-        let is_through = |(change, _): &mut (Change, Changing)| {
-            change.page == page && (status != Status::Success || table.is_durable(*change))
-        };
-        let through: Vec<(Change, Changing)> = self.media.changes.extract_if(.., is_through).collect();
-        let outcome = if status == Status::Success { Ok(()) } else { Err(status) };
-        for (_, what) in through {
-            match what {
-                Changing::Reset(slot) => self.after_reset(now, slot, outcome),
-                Changing::Finish(slot) => {
-                    let zone = self.tasks.get(slot).asked.zone;
-                    if outcome.is_ok() {
-                        self.end_life(now, zone);
-                    }
-                    self.end_change(now, zone, slot, outcome);
-                }
-                Changing::Seal(zone) => {
-                    self.media.has_failed |= outcome.is_err();
-                    // A reset may have overtaken it: then the life is another one, or none.
-                    let is_over = self.media.lives.get(&zone).is_some_and(|life| life.is_over);
-                    if outcome.is_ok() && is_over {
-                        self.end_life(now, zone);
-                    }
-                }
-            }
-        }
-        self.write_page(now, page);
-    }
-
-    fn after_reset(&mut self, now: Instant, slot: u32, outcome: Result<(), Status>) {
-        let zone = self.tasks.get(slot).asked.zone;
-        if outcome.is_err() {
-            return self.end_change(now, zone, slot, outcome);
-        }
-        self.end_life(now, zone);
-        self.answer(slot, outcome);
-        if self.discards {
-            let sector = sector_of(self.label.layout.zone_place(zone));
-            let sectors = self.label.layout.zone_sectors();
-            self.ask(now, Waiter::Discard(zone), block_device::Op::Discard { sector, sectors });
-        } else {
-            self.open_gate(now, zone);
-        }
-    }
-
-    /// Answers a reset or a finish. After one that failed nobody knows what the table says of the zone.
-    fn end_change(&mut self, now: Instant, zone: ZoneIndex, slot: u32, outcome: Result<(), Status>) {
-        self.media.has_failed |= outcome.is_err();
-        if outcome.is_err() && self.rules.zone(zone).state != ZoneState::ReadOnly {
-            self.rules.degrade(zone, ZoneState::ReadOnly);
-        }
-        self.answer(slot, outcome);
-        self.open_gate(now, zone);
     }
 
     /// Looks at both copies of the label.
@@ -244,5 +173,79 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             frame.data = label.encode();
             self.write_place(now, Waiter::Data(slot), place, vec![frame], true);
         }
+    }
+}
+
+impl<D: BlockDevice> ConventionalDrive<D> {
+    /// A step of a finish is through.
+    pub(super) fn take_finish(&mut self, now: Instant, slot: u32, status: Status, mut frames: Vec<Frame>) {
+        self.core.spare.append(&mut frames);
+        if status != Status::Success {
+            let zone = self.core.tasks.get(slot).asked.zone;
+            return self.end_change(now, zone, slot, Err(status));
+        }
+        let Work::Finish(step) = self.core.tasks.get(slot).work else { unreachable!("a finish") };
+        match step {
+            Finish::Identities => self.core.finish_identities(now, slot),
+            Finish::Flush => self.core.finish_table(now, slot),
+            Finish::Table => unreachable!("the table is not data"),
+        }
+    }
+
+    /// The write of a page is through.
+    pub(super) fn after_page(&mut self, now: Instant, page: u32, status: Status) {
+        let table = &self.core.media.table;
+        let is_through = |(change, _): &mut (Change, Changing)| {
+            change.page == page && (status != Status::Success || table.is_durable(*change))
+        };
+        let through: Vec<(Change, Changing)> = self.core.media.changes.extract_if(.., is_through).collect();
+        let outcome = if status == Status::Success { Ok(()) } else { Err(status) };
+        for (_, what) in through {
+            match what {
+                Changing::Reset(slot) => self.after_reset(now, slot, outcome),
+                Changing::Finish(slot) => {
+                    let zone = self.core.tasks.get(slot).asked.zone;
+                    if outcome.is_ok() {
+                        self.end_life(now, zone);
+                    }
+                    self.end_change(now, zone, slot, outcome);
+                }
+                Changing::Seal(zone) => {
+                    self.core.media.has_failed |= outcome.is_err();
+                    // A reset may have overtaken it: then the life is another one, or none.
+                    let is_over = self.core.media.lives.get(&zone).is_some_and(|life| life.is_over);
+                    if outcome.is_ok() && is_over {
+                        self.end_life(now, zone);
+                    }
+                }
+            }
+        }
+        self.core.write_page(now, page);
+    }
+
+    fn after_reset(&mut self, now: Instant, slot: u32, outcome: Result<(), Status>) {
+        let zone = self.core.tasks.get(slot).asked.zone;
+        if outcome.is_err() {
+            return self.end_change(now, zone, slot, outcome);
+        }
+        self.end_life(now, zone);
+        self.core.answer(slot, outcome);
+        if self.core.discards {
+            let sector = sector_of(self.core.label.layout.zone_place(zone));
+            let sectors = self.core.label.layout.zone_sectors();
+            self.core.ask(now, Waiter::Discard(zone), block_device::Op::Discard { sector, sectors });
+        } else {
+            self.open_gate(now, zone);
+        }
+    }
+
+    /// Answers a reset or a finish. After one that failed nobody knows what the table says of the zone.
+    fn end_change(&mut self, now: Instant, zone: ZoneIndex, slot: u32, outcome: Result<(), Status>) {
+        self.core.media.has_failed |= outcome.is_err();
+        if outcome.is_err() && self.core.rules.zone(zone).state != ZoneState::ReadOnly {
+            self.core.rules.degrade(zone, ZoneState::ReadOnly);
+        }
+        self.core.answer(slot, outcome);
+        self.open_gate(now, zone);
     }
 }

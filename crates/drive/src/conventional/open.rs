@@ -1,11 +1,12 @@
 //! Formatting a conventional drive, and opening one.
 
+use super::ConventionalDrive;
+use super::core::{ConventionalCore, Media};
 use super::journal::Journal;
 use super::label::Label;
 use super::layout::{UNIT_BLOCKS, sector_of, unit_of};
 use super::recovery::{Found, FoundZone, OpenError, Source, look};
 use super::table::Table;
-use super::{ConventionalDrive, Media};
 use crate::units::identities::Identities;
 use crate::units::life::Life;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record, low_half};
@@ -143,7 +144,7 @@ pub fn open<D: BlockDevice>(
         is_unflushed: false,
         has_failed: false,
     };
-    Ok(ConventionalDrive {
+    let core = ConventionalCore {
         device,
         label: found.label,
         geometry,
@@ -156,10 +157,8 @@ pub fn open<D: BlockDevice>(
         waiters: Slab::default(),
         done: Vec::new(),
         spare: Vec::new(),
-        answers: Vec::new(),
-        is_new: true,
-        is_gone: false,
-    })
+    };
+    Ok(ConventionalDrive { core, answers: Vec::new(), is_new: true, is_gone: false })
 }
 
 /// Zones in use, as they go on.

@@ -1,8 +1,8 @@
 //! Reads: data from the device, identities from memory or from beside the data.
 
+use super::core::{ConventionalCore, Waiter, Work};
 use super::layout::{UNIT_BLOCKS, unit_of};
 use super::write::{is_identity, place_in_zone};
-use super::{ConventionalDrive, Waiter, Work};
 use crate::answer::{Asked, block_count};
 use crate::units::identity::{Owner, Unit};
 use base::frame::Frame;
@@ -56,7 +56,7 @@ impl Read {
     }
 }
 
-impl<D: BlockDevice> ConventionalDrive<D> {
+impl<D: BlockDevice> ConventionalCore<D> {
     /// Begins a read.
     pub(super) fn begin_read(&mut self, now: Instant, asked: Asked, offset: u32, mut frames: Vec<Frame>) {
         let (zone, blocks) = (asked.zone, block_count(&frames));

@@ -1,7 +1,8 @@
 //! Writes and appends: data with the identities of units that get full, and the journal for the others.
 
+use super::ConventionalDrive;
+use super::core::{ConventionalCore, Task, Waiter, Work};
 use super::layout::{UNIT_BLOCKS, unit_of};
-use super::{ConventionalDrive, Task, Waiter, Work};
 use crate::answer::{Asked, block_count};
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
@@ -65,7 +66,7 @@ pub(super) fn take_identities(offset: u32, frames: Vec<Frame>, spare: &mut Vec<F
     blocks
 }
 
-impl<D: BlockDevice> ConventionalDrive<D> {
+impl<D: BlockDevice> ConventionalCore<D> {
     /// Begins a write at an offset, or an append.
     pub(super) fn begin_write(
         &mut self,
@@ -129,69 +130,6 @@ impl<D: BlockDevice> ConventionalDrive<D> {
         Some(record)
     }
 
-    /// The data of a write came back.
-    pub(super) fn take_written(&mut self, now: Instant, slot: u32, status: Status, frames: Vec<Frame>) {
-        let task = self.tasks.get_mut(slot);
-        let zone = task.asked.zone;
-        let Work::Write(write) = &mut task.work else { unreachable!("a write") };
-        write.frames = take_identities(write.offset, frames, &mut self.spare);
-        write.is_written = true;
-        if status != Status::Success {
-            write.failure = Some(status);
-        }
-        let life = &self.media.lives[&zone];
-        for unit in write.full_units() {
-            if let Some(identities) = life.unit(unit) {
-                self.media.identities.keep((zone, unit), Unit::of(&identities, life.stamp));
-            }
-        }
-        self.media.is_unflushed = true;
-        self.answer_writes(now, zone);
-        self.after_durable(now);
-    }
-
-    /// A record of the journal is written, or cannot be.
-    pub(super) fn after_write(&mut self, now: Instant) {
-        let zones: Vec<ZoneIndex> =
-            self.media.lives.values().filter(|life| !life.writes.is_empty()).map(|life| life.zone).collect();
-        for zone in zones {
-            self.answer_writes(now, zone);
-        }
-        self.after_durable(now);
-    }
-
-    /// Answers the writes of a zone that are through, in their order.
-    fn answer_writes(&mut self, now: Instant, zone: ZoneIndex) {
-        let journal = &self.media.journal;
-        let (completed, has_journal_failed) = (journal.completed(), journal.has_failed());
-        while let Some(life) = self.media.lives.get_mut(&zone)
-            && let Some(first) = life.writes.front().copied()
-        {
-            let Work::Write(write) = &mut self.tasks.get_mut(first.slot).work else {
-                unreachable!("a write")
-            };
-            let is_recorded = write.record.is_none_or(|record| record <= completed);
-            if !write.is_written || (!is_recorded && !has_journal_failed) {
-                return;
-            }
-            let journal_failure = (!is_recorded).then_some(Status::WriteFault);
-            // Nothing that follows a write that failed would be found.
-            let later = life.has_failed.then_some(Status::WriteFault);
-            let failure = write.failure.or(journal_failure).or(later);
-            life.has_failed |= failure.is_some();
-            life.end_write();
-            let is_alone = life.writes.is_empty();
-            if failure.is_some() && self.rules.zone(zone).state != ZoneState::ReadOnly {
-                self.rules.degrade(zone, ZoneState::ReadOnly);
-            }
-            let Task { asked, work, .. } = self.tasks.remove(first.slot);
-            self.done.push(asked.done(failure.map_or(Ok(()), Err), work.into_frames()));
-            if is_alone {
-                self.let_pass(now, zone);
-            }
-        }
-    }
-
     /// More may be durable: zones get marks, full zones are sealed, and old records are carried forward.
     pub(super) fn after_durable(&mut self, now: Instant) {
         let media = &mut self.media;
@@ -238,10 +176,81 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             self.ask(now, Waiter::Flush, block_device::Op::Flush);
         }
     }
+}
+
+impl<D: BlockDevice> ConventionalDrive<D> {
+    /// The data of a write came back.
+    pub(super) fn take_written(&mut self, now: Instant, slot: u32, status: Status, frames: Vec<Frame>) {
+        let task = self.core.tasks.get_mut(slot);
+        let zone = task.asked.zone;
+        let Work::Write(write) = &mut task.work else { unreachable!("a write") };
+        write.frames = take_identities(write.offset, frames, &mut self.core.spare);
+        write.is_written = true;
+        if status != Status::Success {
+            write.failure = Some(status);
+        }
+        let life = &self.core.media.lives[&zone];
+        for unit in write.full_units() {
+            if let Some(identities) = life.unit(unit) {
+                self.core.media.identities.keep((zone, unit), Unit::of(&identities, life.stamp));
+            }
+        }
+        self.core.media.is_unflushed = true;
+        self.answer_writes(now, zone);
+        self.core.after_durable(now);
+    }
+
+    /// A record of the journal is written, or cannot be.
+    pub(super) fn after_write(&mut self, now: Instant) {
+        let zones: Vec<ZoneIndex> = self
+            .core
+            .media
+            .lives
+            .values()
+            .filter(|life| !life.writes.is_empty())
+            .map(|life| life.zone)
+            .collect();
+        for zone in zones {
+            self.answer_writes(now, zone);
+        }
+        self.core.after_durable(now);
+    }
+
+    /// Answers the writes of a zone that are through, in their order.
+    fn answer_writes(&mut self, now: Instant, zone: ZoneIndex) {
+        let journal = &self.core.media.journal;
+        let (completed, has_journal_failed) = (journal.completed(), journal.has_failed());
+        while let Some(life) = self.core.media.lives.get_mut(&zone)
+            && let Some(first) = life.writes.front().copied()
+        {
+            let Work::Write(write) = &mut self.core.tasks.get_mut(first.slot).work else {
+                unreachable!("a write")
+            };
+            let is_recorded = write.record.is_none_or(|record| record <= completed);
+            if !write.is_written || (!is_recorded && !has_journal_failed) {
+                return;
+            }
+            let journal_failure = (!is_recorded).then_some(Status::WriteFault);
+            // Nothing that follows a write that failed would be found.
+            let later = life.has_failed.then_some(Status::WriteFault);
+            let failure = write.failure.or(journal_failure).or(later);
+            life.has_failed |= failure.is_some();
+            life.end_write();
+            let is_alone = life.writes.is_empty();
+            if failure.is_some() && self.core.rules.zone(zone).state != ZoneState::ReadOnly {
+                self.core.rules.degrade(zone, ZoneState::ReadOnly);
+            }
+            let Task { asked, work, .. } = self.core.tasks.remove(first.slot);
+            self.core.done.push(asked.done(failure.map_or(Ok(()), Err), work.into_frames()));
+            if is_alone {
+                self.let_pass(now, zone);
+            }
+        }
+    }
 
     /// Writes the next record of the journal, if there is one.
     pub(super) fn write_journal(&mut self, now: Instant) {
-        let media = &mut self.media;
+        let media = &mut self.core.media;
         let tail = media.oldest_record();
         let is_stuck = tail.is_some_and(|tail| media.journal.is_full(tail))
             && media.lives.values().any(|life| life.has_failed);
@@ -252,9 +261,9 @@ impl<D: BlockDevice> ConventionalDrive<D> {
             return;
         }
         let Some(record) = media.journal.begin(tail, media.stamp, media.opening) else { return };
-        let mut frame = self.spare.pop().unwrap_or_else(Frame::zeroed);
-        record.encode(self.label.uuid, &mut frame.data);
-        let place = self.label.layout.record_place(record.sequence);
-        self.write_place(now, Waiter::Record, place, vec![frame], false);
+        let mut frame = self.core.spare.pop().unwrap_or_else(Frame::zeroed);
+        record.encode(self.core.label.uuid, &mut frame.data);
+        let place = self.core.label.layout.record_place(record.sequence);
+        self.core.write_place(now, Waiter::Record, place, vec![frame], false);
     }
 }

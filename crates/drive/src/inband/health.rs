@@ -6,7 +6,8 @@
 //!   search ──> the device is asked ─────┘└──> alive: its place stays taken until the drive is opened again
 //! ```
 
-use super::{InbandDrive, Task, Waiter, Work};
+use super::InbandDrive;
+use super::core::{InbandCore, Task, Waiter, Work};
 use crate::answer::Asked;
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -28,50 +29,22 @@ impl Health {
         self.dead.contains(&zone)
     }
 
+    /// The device is asked about a zone.
+    pub(super) fn begin_asking(&mut self) {
+        self.asked += 1;
+    }
+
     /// True while the device is asked about a zone.
     pub(super) fn is_asked(&self) -> bool {
         self.asked > 0
     }
 }
 
-impl<D: ZonedDevice> InbandDrive<D> {
-    /// Asks the device what a zone is of which a command failed; the reset or finish that failed is answered then.
-    pub(super) fn ask_state(&mut self, now: Instant, zone: ZoneIndex, change: Option<(u32, Status)>) {
-        if let Some((slot, Status::DeviceGone)) = change {
-            self.media.has_failed = true;
-            return self.answer_change(now, zone, slot, Err(Status::DeviceGone));
-        }
-        self.media.health.asked += 1;
-        let own = self.label.layout.device_zone(zone);
-        self.ask(now, Waiter::State { zone, change }, own, Op::Report { count: 1 });
-    }
-
+impl<D: ZonedDevice> InbandCore<D> {
     /// A zone is read-only or offline: nothing more is written there.
     pub(super) fn note_dead(&mut self, zone: ZoneIndex, state: ZoneState) {
         self.media.health.dead.insert(zone);
         self.rules.degrade(zone, state);
-    }
-
-    /// The device says what a zone is, or does not answer.
-    pub(super) fn take_state(
-        &mut self,
-        now: Instant,
-        zone: ZoneIndex,
-        change: Option<(u32, Status)>,
-        report: &[ZoneDescriptor],
-    ) {
-        self.media.health.asked -= 1;
-        let state = report.first().map(|descriptor| descriptor.state);
-        let dead = state.filter(|state| matches!(state, ZoneState::ReadOnly | ZoneState::Offline));
-        if let Some(state) = dead {
-            self.note_dead(zone, state);
-        }
-        if let Some((slot, status)) = change {
-            // Hosts retire a zone that does not change, and the drive for other errors.
-            let status = if dead.is_some() { Status::InvalidZoneStateTransition } else { status };
-            self.answer_change(now, zone, slot, Err(status));
-        }
-        self.let_waiting_pass(now);
     }
 
     /// Searches for zones that turned: the device is asked for its own.
@@ -84,6 +57,30 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let own = self.label.layout.device_zone(asked.zone);
         self.ask(now, Waiter::Search { slot }, own, Op::FindTurned { count });
     }
+}
+
+impl<D: ZonedDevice> InbandDrive<D> {
+    /// The device says what a zone is, or does not answer.
+    pub(super) fn take_state(
+        &mut self,
+        now: Instant,
+        zone: ZoneIndex,
+        change: Option<(u32, Status)>,
+        report: &[ZoneDescriptor],
+    ) {
+        self.core.media.health.asked -= 1;
+        let state = report.first().map(|descriptor| descriptor.state);
+        let dead = state.filter(|state| matches!(state, ZoneState::ReadOnly | ZoneState::Offline));
+        if let Some(state) = dead {
+            self.core.note_dead(zone, state);
+        }
+        if let Some((slot, status)) = change {
+            // Hosts retire a zone that does not change, and the drive for other errors.
+            let status = if dead.is_some() { Status::InvalidZoneStateTransition } else { status };
+            self.answer_change(now, zone, slot, Err(status));
+        }
+        self.let_waiting_pass(now);
+    }
 
     /// The device says which zone turned, so many behind the first that it was asked for.
     pub(super) fn take_search(
@@ -94,21 +91,21 @@ impl<D: ZonedDevice> InbandDrive<D> {
         before: u32,
         report: &[ZoneDescriptor],
     ) {
-        let Task { asked, work: Work::Search(count) } = self.tasks.remove(slot) else {
+        let Task { asked, work: Work::Search(count) } = self.core.tasks.remove(slot) else {
             unreachable!("a search was answered")
         };
         if status != Status::Success {
-            return self.done.push(asked.plain(Err(status)));
+            return self.core.done.push(asked.plain(Err(status)));
         }
         if let Some(state) = report.first().map(|zone| zone.state).filter(|state| state.has_turned())
             && before < count
         {
             let zone = ZoneIndex(asked.zone.0 + before);
-            if self.rules.zone(zone).state != state {
-                self.note_dead(zone, state);
+            if self.core.rules.zone(zone).state != state {
+                self.core.note_dead(zone, state);
                 self.let_waiting_pass(now);
             }
         }
-        self.done.push(asked.found(self.rules.find_turned(asked.zone, count)));
+        self.core.done.push(asked.found(self.core.rules.find_turned(asked.zone, count)));
     }
 }

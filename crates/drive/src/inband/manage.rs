@@ -1,6 +1,7 @@
 //! What is done with zones as a whole: reset, finish; and the self-test of the journal's header.
 
-use super::{InbandDrive, Waiter, Work};
+use super::InbandDrive;
+use super::core::{InbandCore, Waiter, Work};
 use crate::answer::Asked;
 use crate::units::identity::{Owner, Unit};
 use crate::units::record::Entry;
@@ -30,7 +31,7 @@ pub(super) enum Finish {
     FlushAgain,
 }
 
-impl<D: ZonedDevice> InbandDrive<D> {
+impl<D: ZonedDevice> InbandCore<D> {
     /// Empties a zone: first a mark says that what the journal has of it is dead, then the device resets it.
     pub(super) fn begin_reset(&mut self, now: Instant, asked: Asked) {
         let zone = asked.zone;
@@ -58,48 +59,6 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let record = self.media.journal.push(Entry::Mark { zone, durable: 0, stamp });
         self.media.resets.insert(zone, Reset { slot, stamp, record, is_asked: false });
         self.flush_when_needed(now);
-    }
-
-    /// Resets zones whose marks are durable; those whose marks cannot be written have failed.
-    pub(super) fn reset_marked(&mut self, now: Instant) {
-        let (durable, has_failed) = (self.media.journal.durable(), self.media.journal.has_failed());
-        let completed = self.media.journal.completed();
-        let waiting: Vec<(ZoneIndex, Reset)> = self
-            .media
-            .resets
-            .iter()
-            .filter(|(_, reset)| !reset.is_asked)
-            .map(|(zone, reset)| (*zone, *reset))
-            .collect();
-        for (zone, reset) in waiting {
-            if reset.record <= durable {
-                self.media.resets.get_mut(&zone).expect("a reset that waits").is_asked = true;
-                let own = self.label.layout.device_zone(zone);
-                self.ask(now, Waiter::Data(reset.slot), own, Op::Reset);
-            } else if has_failed && reset.record > completed {
-                self.take_reset(now, reset.slot, Err(Status::WriteFault));
-            }
-        }
-    }
-
-    /// Marks cannot be made durable: zones that wait for that are not reset.
-    pub(super) fn fail_resets(&mut self, now: Instant) {
-        let waiting: Vec<u32> =
-            self.media.resets.values().filter(|reset| !reset.is_asked).map(|reset| reset.slot).collect();
-        for slot in waiting {
-            self.take_reset(now, slot, Err(Status::WriteFault));
-        }
-    }
-
-    /// The device has reset a zone, or has not.
-    pub(super) fn take_reset(&mut self, now: Instant, slot: u32, outcome: Result<(), Status>) {
-        let zone = self.tasks.get(slot).asked.zone;
-        let reset = self.media.resets.remove(&zone).expect("a reset that is at work");
-        if outcome.is_ok() {
-            self.media.births[zone.index()] = Some(reset.stamp);
-            self.end_life(now, zone);
-        }
-        self.end_change(now, zone, slot, outcome);
     }
 
     /// Makes a zone full where it is.
@@ -156,21 +115,86 @@ impl<D: ZonedDevice> InbandDrive<D> {
         self.ask(now, Waiter::Data(slot), own, Op::Finish);
     }
 
+    /// Looks at the header of the journal zone that is written.
+    pub(super) fn begin_self_test(&mut self, now: Instant, asked: Asked) {
+        let slot = self.begin_task(asked, Work::SelfTest);
+        let frame = self.frame();
+        let (zone, _) = self.media.journal.current();
+        let op = Op::Read { offset: 0, frames: vec![frame] };
+        self.ask(now, Waiter::Data(slot), ZoneIndex(zone), op);
+    }
+}
+
+impl<D: ZonedDevice> InbandDrive<D> {
+    /// Asks the device what a zone is of which a command failed; the reset or finish that failed is answered then.
+    pub(super) fn ask_state(&mut self, now: Instant, zone: ZoneIndex, change: Option<(u32, Status)>) {
+        if let Some((slot, Status::DeviceGone)) = change {
+            self.core.media.has_failed = true;
+            return self.answer_change(now, zone, slot, Err(Status::DeviceGone));
+        }
+        self.core.media.health.begin_asking();
+        let own = self.core.label.layout.device_zone(zone);
+        self.core.ask(now, Waiter::State { zone, change }, own, Op::Report { count: 1 });
+    }
+
+    /// Resets zones whose marks are durable; those whose marks cannot be written have failed.
+    pub(super) fn reset_marked(&mut self, now: Instant) {
+        let (durable, has_failed) = (self.core.media.journal.durable(), self.core.media.journal.has_failed());
+        let completed = self.core.media.journal.completed();
+        let waiting: Vec<(ZoneIndex, Reset)> = self
+            .core
+            .media
+            .resets
+            .iter()
+            .filter(|(_, reset)| !reset.is_asked)
+            .map(|(zone, reset)| (*zone, *reset))
+            .collect();
+        for (zone, reset) in waiting {
+            if reset.record <= durable {
+                self.core.media.resets.get_mut(&zone).expect("a reset that waits").is_asked = true;
+                let own = self.core.label.layout.device_zone(zone);
+                self.core.ask(now, Waiter::Data(reset.slot), own, Op::Reset);
+            } else if has_failed && reset.record > completed {
+                self.take_reset(now, reset.slot, Err(Status::WriteFault));
+            }
+        }
+    }
+
+    /// Marks cannot be made durable: zones that wait for that are not reset.
+    pub(super) fn fail_resets(&mut self, now: Instant) {
+        let waiting: Vec<u32> =
+            self.core.media.resets.values().filter(|reset| !reset.is_asked).map(|reset| reset.slot).collect();
+        for slot in waiting {
+            self.take_reset(now, slot, Err(Status::WriteFault));
+        }
+    }
+
+    /// The device has reset a zone, or has not.
+    pub(super) fn take_reset(&mut self, now: Instant, slot: u32, outcome: Result<(), Status>) {
+        let zone = self.core.tasks.get(slot).asked.zone;
+        let reset = self.core.media.resets.remove(&zone).expect("a reset that is at work");
+        if outcome.is_ok() {
+            self.core.media.births[zone.index()] = Some(reset.stamp);
+            self.end_life(now, zone);
+        }
+        self.end_change(now, zone, slot, outcome);
+    }
+
     /// A step of a finish is through.
     pub(super) fn take_finish(&mut self, now: Instant, slot: u32, status: Status, mut frames: Vec<Frame>) {
-        self.spare.append(&mut frames);
-        let zone = self.tasks.get(slot).asked.zone;
+        self.core.spare.append(&mut frames);
+        let zone = self.core.tasks.get(slot).asked.zone;
         if status != Status::Success {
             return self.end_change(now, zone, slot, Err(status));
         }
-        let Work::Finish(step) = self.tasks.get(slot).work else { unreachable!("a finish") };
+        let Work::Finish(step) = self.core.tasks.get(slot).work else { unreachable!("a finish") };
         match step {
-            Finish::Identities => self.finish_flush(now, slot),
-            Finish::Flush => self.finish_zone(now, slot),
-            Finish::Zone if self.geometry.volatile_cache => {
+            Finish::Identities => self.core.finish_flush(now, slot),
+            Finish::Flush => self.core.finish_zone(now, slot),
+            Finish::Zone if self.core.geometry.volatile_cache => {
                 // Until the device cannot forget that it is full, the journal has what it would need.
-                self.set_finish(slot, Finish::FlushAgain);
-                self.ask(now, Waiter::Data(slot), ZoneIndex(0), Op::Flush);
+                self.core.set_finish(slot, Finish::FlushAgain);
+                self.core.ask(now, Waiter::Data(slot), ZoneIndex(0), Op::Flush);
             }
             Finish::Zone | Finish::FlushAgain => {
                 self.end_life(now, zone);
@@ -184,11 +208,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
         match outcome {
             Ok(()) => self.answer_change(now, zone, slot, outcome),
             Err(status) => {
-                if let Some(life) = self.media.lives.get_mut(&zone) {
+                if let Some(life) = self.core.media.lives.get_mut(&zone) {
                     life.is_over = false;
                     life.has_failed |= status != Status::DeviceGone;
                 }
-                self.degrade(zone, status);
+                self.core.degrade(zone, status);
                 self.ask_state(now, zone, Some((slot, status)));
             }
         }
@@ -202,16 +226,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
         slot: u32,
         outcome: Result<(), Status>,
     ) {
-        self.answer(slot, outcome);
+        self.core.answer(slot, outcome);
         self.open_gate(now, zone);
-    }
-
-    /// Looks at the header of the journal zone that is written.
-    pub(super) fn begin_self_test(&mut self, now: Instant, asked: Asked) {
-        let slot = self.begin_task(asked, Work::SelfTest);
-        let frame = self.frame();
-        let (zone, _) = self.media.journal.current();
-        let op = Op::Read { offset: 0, frames: vec![frame] };
-        self.ask(now, Waiter::Data(slot), ZoneIndex(zone), op);
     }
 }

@@ -8,9 +8,10 @@
 //! answered before the broken zone is empty or dead, so of two zones with records the one that has room is never an old one (`recovery`).
 //! No entry comes meanwhile: writes and resets wait at their gates.
 
+use super::InbandDrive;
+use super::core::{InbandCore, Waiter, Work};
 use super::header::Header;
 use super::journal::{Journal, Position, Spare, TRIES};
-use super::{InbandDrive, Waiter, Work};
 use crate::units::record::{Entry, RECORD_ENTRIES};
 use base::time::Instant;
 use base::units::ZoneIndex;
@@ -145,54 +146,7 @@ impl Journal {
     }
 }
 
-impl<D: ZonedDevice> InbandDrive<D> {
-    /// True while the journal moves from a zone that broke to the other.
-    #[must_use]
-    pub fn is_moving_journal(&self) -> bool {
-        self.media.journal.moving.is_some()
-    }
-
-    /// Zone of the device in which the journal is written.
-    #[must_use]
-    pub fn journal_zone(&self) -> u32 {
-        self.media.journal.current().0
-    }
-
-    /// Begins the next steps of a move, if one is at work.
-    pub(super) fn move_journal(&mut self, now: Instant) {
-        while !self.media.journal.has_failed()
-            && let Some(step) = self.media.journal.next_step()
-        {
-            let target = ZoneIndex(self.media.journal.target());
-            match step {
-                Step::Waiting => unreachable!("a move that waits has nothing to begin"),
-                Step::Flushing | Step::Covering | Step::Sealing => {
-                    if self.geometry.volatile_cache {
-                        self.media.carried = Some(self.media.what_is_completed());
-                        self.ask(now, Waiter::Move, ZoneIndex(0), Op::Flush);
-                    } else {
-                        self.take_move(now, Status::Success, &[]);
-                    }
-                }
-                Step::Resetting => self.ask(now, Waiter::Move, target, Op::Reset),
-                Step::Heading => {
-                    let (zone, base) = self.media.journal.enter_target();
-                    let mut frame = self.frame();
-                    frame.data = Header { label: self.label, base }.encode();
-                    let op = Op::Write { offset: 0, frames: vec![frame] };
-                    self.ask(now, Waiter::Move, ZoneIndex(zone), op);
-                }
-                Step::Carrying => self.carry(),
-                // By the journal's next record.
-                Step::Settling => {}
-                Step::Retiring => self.ask(now, Waiter::Move, ZoneIndex(1 - target.0), Op::Reset),
-                Step::Asking => {
-                    self.ask(now, Waiter::Move, ZoneIndex(1 - target.0), Op::Report { count: 1 });
-                }
-            }
-        }
-    }
-
+impl<D: ZonedDevice> InbandCore<D> {
     /// Hands all that is alive to the journal, under a stamp of its own as an opening does.
     fn carry(&mut self) {
         let media = &mut self.media;
@@ -220,16 +174,65 @@ impl<D: ZonedDevice> InbandDrive<D> {
             journal.note_carried();
         }
     }
+}
+
+impl<D: ZonedDevice> InbandDrive<D> {
+    /// True while the journal moves from a zone that broke to the other.
+    #[must_use]
+    pub fn is_moving_journal(&self) -> bool {
+        self.core.media.journal.moving.is_some()
+    }
+
+    /// Zone of the device in which the journal is written.
+    #[must_use]
+    pub fn journal_zone(&self) -> u32 {
+        self.core.media.journal.current().0
+    }
+
+    /// Begins the next steps of a move, if one is at work.
+    pub(super) fn move_journal(&mut self, now: Instant) {
+        while !self.core.media.journal.has_failed()
+            && let Some(step) = self.core.media.journal.next_step()
+        {
+            let target = ZoneIndex(self.core.media.journal.target());
+            match step {
+                Step::Waiting => unreachable!("a move that waits has nothing to begin"),
+                Step::Flushing | Step::Covering | Step::Sealing => {
+                    if self.core.geometry.volatile_cache {
+                        self.core.media.carried = Some(self.core.media.what_is_completed());
+                        self.core.ask(now, Waiter::Move, ZoneIndex(0), Op::Flush);
+                    } else {
+                        self.take_move(now, Status::Success, &[]);
+                    }
+                }
+                Step::Resetting => self.core.ask(now, Waiter::Move, target, Op::Reset),
+                Step::Heading => {
+                    let (zone, base) = self.core.media.journal.enter_target();
+                    let mut frame = self.core.frame();
+                    frame.data = Header { label: self.core.label, base }.encode();
+                    let op = Op::Write { offset: 0, frames: vec![frame] };
+                    self.core.ask(now, Waiter::Move, ZoneIndex(zone), op);
+                }
+                Step::Carrying => self.core.carry(),
+                // By the journal's next record.
+                Step::Settling => {}
+                Step::Retiring => self.core.ask(now, Waiter::Move, ZoneIndex(1 - target.0), Op::Reset),
+                Step::Asking => {
+                    self.core.ask(now, Waiter::Move, ZoneIndex(1 - target.0), Op::Report { count: 1 });
+                }
+            }
+        }
+    }
 
     /// A step of a move is through, or failed.
     pub(super) fn take_move(&mut self, now: Instant, status: Status, report: &[ZoneDescriptor]) {
-        let journal = &mut self.media.journal;
+        let journal = &mut self.core.media.journal;
         let Some(step) = journal.moving.as_ref().map(|moving| moving.step) else { return };
         match (step, status) {
             (Step::Flushing, Status::Success) => {
                 journal.set_step(Step::Resetting);
-                if let Some(durable) = self.media.carried.take() {
-                    self.take_durable(durable);
+                if let Some(durable) = self.core.media.carried.take() {
+                    self.core.take_durable(durable);
                 }
             }
             (Step::Resetting, Status::Success) => journal.set_step(Step::Heading),
@@ -239,7 +242,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
             (Step::Sealing, Status::Success) => journal.set_step(Step::Retiring),
             (Step::Retiring, Status::Success) => {
                 journal.end_move(Spare::Resetting);
-                self.head_spare(now);
+                self.core.head_spare(now);
             }
             (Step::Retiring, _) => journal.set_step(Step::Asking),
             (Step::Asking, _) => {
@@ -251,7 +254,7 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
             _ => journal.give_up(),
         }
-        let journal = &self.media.journal;
+        let journal = &self.core.media.journal;
         if journal.moving.is_none() || journal.has_failed() {
             self.after_write(now);
         }

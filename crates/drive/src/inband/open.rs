@@ -1,11 +1,12 @@
 //! Formatting a drive with identities in-band, and opening one.
 
+use super::InbandDrive;
+use super::core::{InbandCore, Media};
 use super::header::{Header, Label};
 use super::health::Health;
 use super::journal::{Journal, Position, Spare};
 use super::layout::{JOURNAL_ZONES, Layout};
 use super::recovery::{Found, FoundZone, OpenError, Source, look};
-use super::{InbandDrive, Media};
 use crate::units::identities::Identities;
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
@@ -170,7 +171,7 @@ pub fn open<D: ZonedDevice>(
         has_failed: false,
         health: Health::default(),
     };
-    Ok(InbandDrive {
+    let core = InbandCore {
         device,
         label: found.label,
         geometry,
@@ -183,11 +184,9 @@ pub fn open<D: ZonedDevice>(
         waiters: Slab::default(),
         done: Vec::new(),
         spare: Vec::new(),
-        answers: Vec::new(),
-        is_new: true,
         held_since: None,
-        is_gone: false,
-    })
+    };
+    Ok(InbandDrive { core, answers: Vec::new(), is_new: true, is_gone: false })
 }
 
 /// Finds what is there, and goes on. A zone may die of what is asked of it: then it is looked at once more, as after an opening that was cut.

@@ -3,7 +3,7 @@
 //! A block of a full zone without an identity was never written: behind the end of a zone that was finished, or before it, where a power
 //! failure left blocks that nobody was answered for. It reads as zeros. So does a block whose data arrived and whose identity did not.
 
-use super::{InbandDrive, Waiter, Work};
+use super::core::{InbandCore, Waiter, Work};
 use crate::answer::{Asked, block_count};
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::{UNIT_BLOCKS, UNIT_PLACES, unit_of};
@@ -91,7 +91,7 @@ impl Read {
     }
 }
 
-impl<D: ZonedDevice> InbandDrive<D> {
+impl<D: ZonedDevice> InbandCore<D> {
     /// Begins a read.
     pub(super) fn begin_read(&mut self, now: Instant, asked: Asked, offset: u32, mut frames: Vec<Frame>) {
         let (zone, blocks) = (asked.zone, block_count(&frames));

@@ -135,11 +135,11 @@ fn write_in_a_turn(drive: &mut InbandDrive<EmulatedDrive>, places: impl Iterator
 fn a_unit_of_one_turn_needs_no_entries() {
     let mut drive = formatted();
     assert_eq!(run(&mut drive, 0, Op::Write { offset: 0, frames: frames(1) }).status, Status::Success);
-    let before = drive.media.journal.completed();
+    let before = drive.core.media.journal.completed();
     write_in_a_turn(&mut drive, (1..59).map(|offset| (0, offset)));
-    assert_eq!(drive.media.journal.completed(), before);
+    assert_eq!(drive.core.media.journal.completed(), before);
     write_in_a_turn(&mut drive, (59..61).map(|offset| (0, offset)));
-    assert_eq!(drive.media.journal.completed(), before + 1);
+    assert_eq!(drive.core.media.journal.completed(), before + 1);
     let mut drive = reopened(&drive);
     let read = run(&mut drive, 0, Op::Read { offset: 0, frames: frames(62) });
     assert_eq!(seen(&read), [vec![(1, 101); 61], vec![(0, 0)]].concat());
@@ -148,7 +148,7 @@ fn a_unit_of_one_turn_needs_no_entries() {
 #[test]
 fn records_share_a_command() {
     let mut drive = formatted();
-    let before = drive.media.journal.completed();
+    let before = drive.core.media.journal.completed();
     let mut completions = Vec::new();
     let op = |zone: u32| Command {
         token: Token(0),
@@ -157,11 +157,11 @@ fn records_share_a_command() {
     };
     (0..2).for_each(|zone| drive.submit(Instant(0), op(zone)));
     drive.end_turn(Instant(0));
-    assert!(!drive.media.journal.takes_entries(), "records are in flight");
+    assert!(!drive.core.media.journal.takes_entries(), "records are in flight");
     while completions.len() < 2 {
         drive.poll(Instant(0), &mut completions);
         // What is in flight is all there is: 116 entries and two marks.
-        assert!([0, 3].contains(&(drive.media.journal.completed() - before)));
+        assert!([0, 3].contains(&(drive.core.media.journal.completed() - before)));
     }
     let mut drive = reopened(&drive);
     let read = run(&mut drive, 1, Op::Read { offset: 50, frames: frames(9) });

@@ -1,6 +1,7 @@
 //! Writes and appends: data with the identities of units that get full, and the journal for the others.
 
-use super::{InbandDrive, Task, Waiter, Work};
+use super::InbandDrive;
+use super::core::{InbandCore, Task, Waiter, Work};
 use crate::answer::{Asked, block_count};
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
@@ -53,7 +54,7 @@ impl Write {
     }
 }
 
-impl<D: ZonedDevice> InbandDrive<D> {
+impl<D: ZonedDevice> InbandCore<D> {
     /// Begins a write at an offset, or an append.
     pub(super) fn begin_write(
         &mut self,
@@ -109,51 +110,9 @@ impl<D: ZonedDevice> InbandDrive<D> {
         self.hold(now);
     }
 
-    /// Hands over what came since the last turn ended: of each zone the next write, and a record for all.
-    pub(super) fn end_turn(&mut self, now: Instant) {
-        self.held_since = None;
-        let waiting: Vec<ZoneIndex> = self.lanes.keys().copied().collect();
-        for zone in waiting {
-            self.write_next(now, zone);
-        }
-        self.write_journal(now);
-    }
-
     /// Something may have come that leaves when the turn ends.
     pub(super) fn hold(&mut self, now: Instant) {
         self.held_since.get_or_insert(now);
-    }
-
-    /// Hands the next write of a zone to the device, when none is in flight.
-    fn write_next(&mut self, now: Instant, zone: ZoneIndex) {
-        let Some(lane) = self.lanes.get_mut(&zone) else { return };
-        if lane.has_failed {
-            for (slot, _, frames) in std::mem::take(&mut lane.waiting) {
-                self.note_written(slot, Status::WriteFault, frames);
-            }
-            return self.answer_writes(now, zone);
-        }
-        if !lane.in_flight.is_empty() {
-            return;
-        }
-        let most = self.device.geometry().transfer_blocks_max as usize;
-        let mut run = Vec::new();
-        let mut begin = 0;
-        while let Some((.., frames)) = lane.waiting.front()
-            && run.len() + frames.len() <= most
-            && let Some((slot, place, mut frames)) = lane.waiting.pop_front()
-        {
-            begin = if run.is_empty() { place } else { begin };
-            assert_eq!(begin as usize + run.len(), place as usize, "writes of a zone follow one another");
-            lane.in_flight.push((slot, frames.len()));
-            run.append(&mut frames);
-        }
-        if run.is_empty() {
-            self.lanes.remove(&zone);
-            return;
-        }
-        let own = self.label.layout.device_zone(zone);
-        self.ask(now, Waiter::Lane(zone), own, Op::Write { offset: begin, frames: run });
     }
 
     /// Begins the life of a zone that is written for the first time since it was empty; returns the record that says so.
@@ -167,44 +126,6 @@ impl<D: ZonedDevice> InbandDrive<D> {
         Some(record)
     }
 
-    /// The data of writes of a zone came back.
-    pub(super) fn take_written(
-        &mut self,
-        now: Instant,
-        zone: ZoneIndex,
-        status: Status,
-        mut frames: Vec<Frame>,
-    ) {
-        let layout = self.label.layout;
-        let lane = self.lanes.get_mut(&zone).expect("a lane with writes in flight");
-        lane.has_failed |= status != Status::Success;
-        for (slot, count) in std::mem::take(&mut lane.in_flight) {
-            let own = frames.drain(..count.min(frames.len())).collect();
-            self.note_written(slot, status, own);
-            let Work::Write(Write { offset, blocks, .. }) = self.tasks.get(slot).work else {
-                unreachable!("a write")
-            };
-            let life = self.media.lives.get_mut(&zone).expect("the life of a zone that is written");
-            match status {
-                Status::Success => life.note_written(offset + blocks),
-                _ => life.record_again(),
-            }
-            for unit in unit_of(offset)..layout.full_units(offset + blocks) {
-                if let Some(identities) = life.unit(unit) {
-                    self.media.identities.keep((zone, unit), Unit::of(&identities, life.stamp));
-                }
-            }
-        }
-        self.media.is_unflushed = true;
-        match status {
-            Status::Success => {}
-            Status::DeviceGone => self.media.has_failed = true,
-            _ => self.ask_state(now, zone, None),
-        }
-        self.answer_writes(now, zone);
-        self.after_durable(now);
-    }
-
     fn note_written(&mut self, slot: u32, status: Status, frames: Vec<Frame>) {
         let layout = self.label.layout;
         let Work::Write(write) = &mut self.tasks.get_mut(slot).work else { unreachable!("a write") };
@@ -215,95 +136,12 @@ impl<D: ZonedDevice> InbandDrive<D> {
         write.failure = (status != Status::Success).then_some(status);
     }
 
-    /// A record of the journal is written, or cannot be.
-    pub(super) fn after_write(&mut self, now: Instant) {
-        let zones: Vec<ZoneIndex> =
-            self.media.lives.values().filter(|life| !life.writes.is_empty()).map(|life| life.zone).collect();
-        for zone in zones {
-            self.answer_writes(now, zone);
-        }
-        self.after_durable(now);
-        self.let_waiting_pass(now);
-    }
-
-    /// Answers the writes of a zone that are through, in their order.
-    fn answer_writes(&mut self, now: Instant, zone: ZoneIndex) {
-        let layout = self.label.layout;
-        let journal = &self.media.journal;
-        let (completed, has_journal_failed) = (journal.completed(), journal.has_failed());
-        while let Some(life) = self.media.lives.get_mut(&zone)
-            && let Some(first) = life.writes.front().copied()
-        {
-            let Work::Write(write) = &mut self.tasks.get_mut(first.slot).work else {
-                unreachable!("a write")
-            };
-            // With entries, or in place, with a unit that was written to its end.
-            let is_in_place = life.written() >= layout.unit_end(write.offset + write.blocks - 1);
-            let is_marked = write.mark.is_none_or(|record| record <= completed);
-            let is_recorded =
-                is_marked && (is_in_place || write.record.is_some_and(|record| record <= completed));
-            if !write.is_written || (!is_recorded && !has_journal_failed) {
-                return;
-            }
-            let journal_failure = (!is_recorded).then_some(Status::WriteFault);
-            // Nothing that follows a write that failed would be found.
-            let later = life.has_failed.then_some(Status::WriteFault);
-            let failure = write.failure.or(journal_failure).or(later);
-            life.has_failed |= failure.is_some();
-            life.end_write();
-            let is_alone = life.writes.is_empty();
-            if let Some(status) = failure {
-                self.degrade(zone, status);
-            }
-            let Task { asked, work } = self.tasks.remove(first.slot);
-            self.done.push(asked.done(failure.map_or(Ok(()), Err), work.into_frames()));
-            if is_alone {
-                self.let_pass(now, zone);
-            }
-        }
-    }
-
     /// A zone failed: nobody knows where its next block goes.
     pub(super) fn degrade(&mut self, zone: ZoneIndex, status: Status) {
         let state = if status == Status::ZoneIsOffline { ZoneState::Offline } else { ZoneState::ReadOnly };
         if !matches!(self.rules.zone(zone).state, ZoneState::ReadOnly | ZoneState::Offline) {
             self.rules.degrade(zone, state);
         }
-    }
-
-    /// More may be durable: full zones need nothing any more, old records are carried forward, zones are reset.
-    pub(super) fn after_durable(&mut self, now: Instant) {
-        let capacity = self.label.layout.capacity();
-        let media = &mut self.media;
-        if !self.geometry.volatile_cache {
-            media.journal.note_durable(media.journal.completed());
-        }
-        let (durable, old) = (media.journal.durable(), media.journal.old());
-        let mut full = Vec::new();
-        let is_moving = media.journal.moving.is_some();
-        for life in media.lives.values_mut() {
-            if !self.geometry.volatile_cache {
-                life.note_durable(life.completed());
-            }
-            life.note_journal(durable);
-            if life.is_over {
-                continue;
-            }
-            if life.durable() == capacity {
-                full.push(life.zone);
-            } else if is_moving {
-                // All that is needed is on its way.
-            } else if life.oldest_record() < old && life.can_be_carried() {
-                life.repeat(|entry| media.journal.push(entry));
-            } else if life.wants_mark() {
-                life.mark(|entry| media.journal.push(entry));
-            }
-        }
-        for zone in full {
-            self.end_life(now, zone);
-        }
-        self.reset_marked(now);
-        self.flush_when_needed(now);
     }
 
     /// Flushes the device when records or zones wait for that.
@@ -330,34 +168,6 @@ impl<D: ZonedDevice> InbandDrive<D> {
         }
     }
 
-    /// Writes the next records of the journal, if there are some, and makes its other zone ready.
-    pub(super) fn write_journal(&mut self, now: Instant) {
-        self.move_journal(now);
-        let media = &mut self.media;
-        let tail = media.oldest_record();
-        if (media.journal.is_stuck() || media.journal.is_spent()) && !media.journal.has_failed() {
-            // What a zone needs whose write failed cannot be carried forward; or the last zone of the journal has only room for openings.
-            media.journal.give_up();
-            self.after_write(now);
-            return;
-        }
-        if let Some(zone) = media.journal.begin_turn() {
-            self.ask(now, Waiter::SpareReset, ZoneIndex(zone), Op::Reset);
-        }
-        self.gather_entries();
-        let media = &mut self.media;
-        let most = self.device.geometry().transfer_blocks_max as usize;
-        let begun = media.journal.begin(tail, (media.stamp, media.opening), most);
-        let Some((records, zone, offset)) = begun else { return };
-        let encode = |record: &Record| {
-            let mut frame = self.spare.pop().unwrap_or_else(Frame::zeroed);
-            record.encode(self.label.uuid, &mut frame.data);
-            frame
-        };
-        let frames = records.iter().map(encode).collect();
-        self.ask(now, Waiter::Record, ZoneIndex(zone), Op::Write { offset, frames });
-    }
-
     /// Makes entries of the blocks that have none, but of those in units that are full with what the host has written: their identities
     /// are on their way to their place.
     fn gather_entries(&mut self) {
@@ -379,5 +189,204 @@ impl<D: ZonedDevice> InbandDrive<D> {
             }
         }
         media.journal.note_gathered();
+    }
+}
+
+impl<D: ZonedDevice> InbandDrive<D> {
+    /// Hands over what came since the last turn ended: of each zone the next write, and a record for all.
+    pub(super) fn end_turn(&mut self, now: Instant) {
+        self.core.held_since = None;
+        let waiting: Vec<ZoneIndex> = self.core.lanes.keys().copied().collect();
+        for zone in waiting {
+            self.write_next(now, zone);
+        }
+        self.write_journal(now);
+    }
+
+    /// Hands the next write of a zone to the device, when none is in flight.
+    fn write_next(&mut self, now: Instant, zone: ZoneIndex) {
+        let Some(lane) = self.core.lanes.get_mut(&zone) else { return };
+        if lane.has_failed {
+            for (slot, _, frames) in std::mem::take(&mut lane.waiting) {
+                self.core.note_written(slot, Status::WriteFault, frames);
+            }
+            return self.answer_writes(now, zone);
+        }
+        if !lane.in_flight.is_empty() {
+            return;
+        }
+        let most = self.core.device.geometry().transfer_blocks_max as usize;
+        let mut run = Vec::new();
+        let mut begin = 0;
+        while let Some((.., frames)) = lane.waiting.front()
+            && run.len() + frames.len() <= most
+            && let Some((slot, place, mut frames)) = lane.waiting.pop_front()
+        {
+            begin = if run.is_empty() { place } else { begin };
+            assert_eq!(begin as usize + run.len(), place as usize, "writes of a zone follow one another");
+            lane.in_flight.push((slot, frames.len()));
+            run.append(&mut frames);
+        }
+        if run.is_empty() {
+            self.core.lanes.remove(&zone);
+            return;
+        }
+        let own = self.core.label.layout.device_zone(zone);
+        self.core.ask(now, Waiter::Lane(zone), own, Op::Write { offset: begin, frames: run });
+    }
+
+    /// The data of writes of a zone came back.
+    pub(super) fn take_written(
+        &mut self,
+        now: Instant,
+        zone: ZoneIndex,
+        status: Status,
+        mut frames: Vec<Frame>,
+    ) {
+        let layout = self.core.label.layout;
+        let lane = self.core.lanes.get_mut(&zone).expect("a lane with writes in flight");
+        lane.has_failed |= status != Status::Success;
+        for (slot, count) in std::mem::take(&mut lane.in_flight) {
+            let own = frames.drain(..count.min(frames.len())).collect();
+            self.core.note_written(slot, status, own);
+            let Work::Write(Write { offset, blocks, .. }) = self.core.tasks.get(slot).work else {
+                unreachable!("a write")
+            };
+            let life = self.core.media.lives.get_mut(&zone).expect("the life of a zone that is written");
+            match status {
+                Status::Success => life.note_written(offset + blocks),
+                _ => life.record_again(),
+            }
+            for unit in unit_of(offset)..layout.full_units(offset + blocks) {
+                if let Some(identities) = life.unit(unit) {
+                    self.core.media.identities.keep((zone, unit), Unit::of(&identities, life.stamp));
+                }
+            }
+        }
+        self.core.media.is_unflushed = true;
+        match status {
+            Status::Success => {}
+            Status::DeviceGone => self.core.media.has_failed = true,
+            _ => self.ask_state(now, zone, None),
+        }
+        self.answer_writes(now, zone);
+        self.after_durable(now);
+    }
+
+    /// A record of the journal is written, or cannot be.
+    pub(super) fn after_write(&mut self, now: Instant) {
+        let zones: Vec<ZoneIndex> = self
+            .core
+            .media
+            .lives
+            .values()
+            .filter(|life| !life.writes.is_empty())
+            .map(|life| life.zone)
+            .collect();
+        for zone in zones {
+            self.answer_writes(now, zone);
+        }
+        self.after_durable(now);
+        self.let_waiting_pass(now);
+    }
+
+    /// Answers the writes of a zone that are through, in their order.
+    fn answer_writes(&mut self, now: Instant, zone: ZoneIndex) {
+        let layout = self.core.label.layout;
+        let journal = &self.core.media.journal;
+        let (completed, has_journal_failed) = (journal.completed(), journal.has_failed());
+        while let Some(life) = self.core.media.lives.get_mut(&zone)
+            && let Some(first) = life.writes.front().copied()
+        {
+            let Work::Write(write) = &mut self.core.tasks.get_mut(first.slot).work else {
+                unreachable!("a write")
+            };
+            // With entries, or in place, with a unit that was written to its end.
+            let is_in_place = life.written() >= layout.unit_end(write.offset + write.blocks - 1);
+            let is_marked = write.mark.is_none_or(|record| record <= completed);
+            let is_recorded =
+                is_marked && (is_in_place || write.record.is_some_and(|record| record <= completed));
+            if !write.is_written || (!is_recorded && !has_journal_failed) {
+                return;
+            }
+            let journal_failure = (!is_recorded).then_some(Status::WriteFault);
+            // Nothing that follows a write that failed would be found.
+            let later = life.has_failed.then_some(Status::WriteFault);
+            let failure = write.failure.or(journal_failure).or(later);
+            life.has_failed |= failure.is_some();
+            life.end_write();
+            let is_alone = life.writes.is_empty();
+            if let Some(status) = failure {
+                self.core.degrade(zone, status);
+            }
+            let Task { asked, work } = self.core.tasks.remove(first.slot);
+            self.core.done.push(asked.done(failure.map_or(Ok(()), Err), work.into_frames()));
+            if is_alone {
+                self.let_pass(now, zone);
+            }
+        }
+    }
+
+    /// More may be durable: full zones need nothing any more, old records are carried forward, zones are reset.
+    pub(super) fn after_durable(&mut self, now: Instant) {
+        let capacity = self.core.label.layout.capacity();
+        let media = &mut self.core.media;
+        if !self.core.geometry.volatile_cache {
+            media.journal.note_durable(media.journal.completed());
+        }
+        let (durable, old) = (media.journal.durable(), media.journal.old());
+        let mut full = Vec::new();
+        let is_moving = media.journal.moving.is_some();
+        for life in media.lives.values_mut() {
+            if !self.core.geometry.volatile_cache {
+                life.note_durable(life.completed());
+            }
+            life.note_journal(durable);
+            if life.is_over {
+                continue;
+            }
+            if life.durable() == capacity {
+                full.push(life.zone);
+            } else if is_moving {
+                // All that is needed is on its way.
+            } else if life.oldest_record() < old && life.can_be_carried() {
+                life.repeat(|entry| media.journal.push(entry));
+            } else if life.wants_mark() {
+                life.mark(|entry| media.journal.push(entry));
+            }
+        }
+        for zone in full {
+            self.end_life(now, zone);
+        }
+        self.reset_marked(now);
+        self.core.flush_when_needed(now);
+    }
+
+    /// Writes the next records of the journal, if there are some, and makes its other zone ready.
+    pub(super) fn write_journal(&mut self, now: Instant) {
+        self.move_journal(now);
+        let media = &mut self.core.media;
+        let tail = media.oldest_record();
+        if (media.journal.is_stuck() || media.journal.is_spent()) && !media.journal.has_failed() {
+            // What a zone needs whose write failed cannot be carried forward; or the last zone of the journal has only room for openings.
+            media.journal.give_up();
+            self.after_write(now);
+            return;
+        }
+        if let Some(zone) = media.journal.begin_turn() {
+            self.core.ask(now, Waiter::SpareReset, ZoneIndex(zone), Op::Reset);
+        }
+        self.core.gather_entries();
+        let media = &mut self.core.media;
+        let most = self.core.device.geometry().transfer_blocks_max as usize;
+        let begun = media.journal.begin(tail, (media.stamp, media.opening), most);
+        let Some((records, zone, offset)) = begun else { return };
+        let encode = |record: &Record| {
+            let mut frame = self.core.spare.pop().unwrap_or_else(Frame::zeroed);
+            record.encode(self.core.label.uuid, &mut frame.data);
+            frame
+        };
+        let frames = records.iter().map(encode).collect();
+        self.core.ask(now, Waiter::Record, ZoneIndex(zone), Op::Write { offset, frames });
     }
 }
