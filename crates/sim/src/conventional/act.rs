@@ -61,6 +61,44 @@ pub enum Act {
     Die,
 }
 
+impl Act {
+    /// An act is about zones and blocks that are there: others would be judged by nothing.
+    pub(super) fn check(&self, zones: u32, capacity: u32) {
+        match *self {
+            Act::Write { zone, blocks, .. } => {
+                assert!(zone < zones, "zone {zone} of {zones}");
+                assert!(blocks > 0, "a write of no blocks to zone {zone}");
+            }
+            Act::Read { zone, offset, blocks } => {
+                assert!(
+                    zone < zones && offset < capacity,
+                    "block {offset} of zone {zone}: {zones} zones of {capacity}"
+                );
+                assert!(blocks > 0, "a read of no blocks of zone {zone}");
+            }
+            Act::Spoil { zone, offset } => {
+                assert!(
+                    zone < zones && offset < capacity,
+                    "block {offset} of zone {zone}: {zones} zones of {capacity}"
+                );
+            }
+            Act::Reset(zone) | Act::Finish(zone) | Act::Close(zone) => {
+                assert!(zone < zones, "zone {zone} of {zones}");
+            }
+            Act::Label(copy) => assert!(copy < 2, "copy {copy} of the label, of two"),
+            Act::Flush
+            | Act::Wait(_)
+            | Act::Settle
+            | Act::ReadAll
+            | Act::Crash(_)
+            | Act::Kill(_)
+            | Act::Reopen
+            | Act::WriteFault
+            | Act::Die => {}
+        }
+    }
+}
+
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {

@@ -51,6 +51,27 @@ pub struct ZoneModel {
 }
 
 impl ZoneModel {
+    /// What the model says of a zone of so many blocks is of one piece.
+    pub fn check(&self, zone: usize, capacity: u32) {
+        let (end, answered, durable) = (self.end(), self.answered, self.durable);
+        assert!(end <= capacity, "zone {zone}: {end} blocks of {capacity}");
+        assert!(answered <= self.blocks.len(), "zone {zone}: {answered} blocks of {end} are answered");
+        assert!(durable <= self.blocks.len(), "zone {zone}: {durable} blocks of {end} are durable");
+        let (is_reset, has_before) = (self.change == Some(Change::Reset), self.before.is_some());
+        assert!(
+            is_reset == has_before,
+            "zone {zone}: {:?} is under way, before it: {has_before}",
+            self.change
+        );
+        assert!(
+            self.spoiled.iter().all(|at| *at < end),
+            "zone {zone}: blocks {:?} of {end} cannot be returned",
+            self.spoiled
+        );
+        let are_known = self.spoiled.iter().all(|at| self.spoiled_before.contains(at));
+        assert!(are_known, "zone {zone}: blocks {:?} were never spoiled", self.spoiled);
+    }
+
     /// Blocks written, as a zone counts them.
     pub fn end(&self) -> u32 {
         u32::try_from(self.blocks.len()).expect("small zones")

@@ -47,6 +47,14 @@ impl Plan {
         }
     }
 
+    /// What every plan, drawn or written by hand, holds.
+    pub(super) fn check(&self) {
+        let Plan { zones, active_zones_max: active, zone_units, latency, .. } = *self;
+        assert!(active > 0 && active <= zones, "{active} zones of {zones} may be active");
+        assert!(zone_units > 0, "zones without units");
+        assert!(latency > 0, "commands take no time");
+    }
+
     /// Layout of the drive.
     #[must_use]
     pub fn layout(&self) -> Layout {

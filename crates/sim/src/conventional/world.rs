@@ -77,6 +77,7 @@ fn carry_out(
 impl ConventionalWorld {
     /// Formats a drive and opens it.
     pub fn new(plan: &Plan) -> Result<ConventionalWorld, Failure> {
+        plan.check();
         let layout = plan.layout();
         let bytes = usize::try_from(layout.blocks).expect("small") * BLOCK_BYTES;
         // What was there before is anything but zeros.
@@ -144,7 +145,9 @@ impl ConventionalWorld {
     fn submit(&mut self, zone: u32, op: Op, asked: Asked) {
         self.next_token += 1;
         let token = self.next_token;
-        self.asked.insert(token, asked);
+        assert!(index(zone) < self.zones.len(), "zone {zone} of {} is asked for", self.zones.len());
+        let before = self.asked.insert(token, asked);
+        assert!(before.is_none(), "two commands have the token {token}");
         let now = self.now;
         self.drive().submit(now, Command { token: Token(token), zone: ZoneIndex(zone), op });
     }
@@ -198,28 +201,8 @@ impl ConventionalWorld {
         if !has_succeeded && !may_fail {
             return Err(Failure::new(format!("{asked:?} failed with {:?}", completion.status)));
         }
-        let is_volatile = self.plan.is_volatile;
         match asked {
-            Asked::Write { zone, life, end } => {
-                let model = &mut self.zones[zone];
-                if model.life == life {
-                    if has_succeeded && model.has_failed {
-                        return Err(Failure::new(format!(
-                            "zone {zone}: a write succeeds after one that failed"
-                        )));
-                    }
-                    model.has_failed |= !has_succeeded;
-                    if has_succeeded {
-                        if model.answered >= end {
-                            return Err(Failure::new(format!(
-                                "zone {zone}: writes are answered out of order"
-                            )));
-                        }
-                        model.answered = end;
-                        model.durable = if is_volatile { model.durable } else { end };
-                    }
-                }
-            }
+            Asked::Write { zone, life, end } => self.take_write(zone, life, end, has_succeeded)?,
             Asked::Read { zone, life, offset, blocks, known, end, is_judged } => {
                 if completion.frames.len() != index(blocks) {
                     return Err(Failure::new("a read comes home with other frames"));
@@ -232,11 +215,17 @@ impl ConventionalWorld {
                 }
             }
             Asked::Reset { zone } if has_succeeded => {
-                self.zones[zone].change = None;
-                self.zones[zone].before = None;
+                let model = &mut self.zones[zone];
+                assert_eq!(model.change, Some(Change::Reset), "zone {zone}: a reset ends that did not begin");
+                (model.change, model.before) = (None, None);
             }
             Asked::Finish { zone } if has_succeeded => {
                 let model = &mut self.zones[zone];
+                assert_eq!(
+                    model.change,
+                    Some(Change::Finish),
+                    "zone {zone}: a finish ends that did not begin"
+                );
                 (model.change, model.is_finished) = (None, true);
                 if model.has_failed {
                     model.blocks.truncate(model.answered);
@@ -246,6 +235,7 @@ impl ConventionalWorld {
             Asked::Flush(answered) if has_succeeded => {
                 for (model, (life, answered)) in self.zones.iter_mut().zip(answered) {
                     if model.life == life {
+                        assert!(answered <= model.answered, "a flush covers {answered} blocks that were not");
                         model.durable = model.durable.max(answered);
                     }
                 }
@@ -254,6 +244,27 @@ impl ConventionalWorld {
             }
         }
         self.last = Some(completion);
+        Ok(())
+    }
+
+    /// A write is answered.
+    fn take_write(&mut self, zone: usize, life: u64, end: usize, has_succeeded: bool) -> Result<(), Failure> {
+        let is_volatile = self.plan.is_volatile;
+        let model = &mut self.zones[zone];
+        if model.life != life {
+            return Ok(());
+        }
+        if has_succeeded && model.has_failed {
+            return Err(Failure::new(format!("zone {zone}: a write succeeds after one that failed")));
+        }
+        model.has_failed |= !has_succeeded;
+        if has_succeeded {
+            if model.answered >= end {
+                return Err(Failure::new(format!("zone {zone}: writes are answered out of order")));
+            }
+            model.answered = end;
+            model.durable = if is_volatile { model.durable } else { end };
+        }
         Ok(())
     }
 
@@ -268,6 +279,7 @@ impl ConventionalWorld {
     ) -> Result<(), Failure> {
         let model = &self.zones[zone];
         for (at, frame) in (offset..).zip(frames) {
+            assert!(known <= model.blocks.len(), "zone {zone}: {known} blocks are known of {}", model.end());
             let is_right = if index(at) < known {
                 is_block(model.blocks[index(at)], frame)
             } else {
@@ -304,6 +316,7 @@ impl ConventionalWorld {
 
     /// Carries out an act.
     pub fn act(&mut self, act: &Act) -> Result<(), Failure> {
+        act.check(self.plan.zones, self.layout.capacity());
         match act {
             Act::Write { zone, blocks, is_append } => self.write(*zone, *blocks, *is_append),
             Act::Read { zone, offset, blocks } => self.read(*zone, *offset, *blocks),
@@ -384,6 +397,8 @@ impl ConventionalWorld {
             })
             .collect();
         let model = &mut self.zones[index(zone)];
+        assert!(model.answered <= index(end), "zone {zone}: more is answered than written, {end} blocks");
+        assert!(model.change != Some(Change::Finish), "zone {zone} is written while it is made full");
         model.blocks.extend(numbers);
         let asked = Asked::Write { zone: index(zone), life: model.life, end: model.blocks.len() };
         let op = if is_append { Op::Append { frames } } else { Op::Write { offset: end, frames } };
@@ -391,7 +406,9 @@ impl ConventionalWorld {
     }
 
     fn read(&mut self, zone: u32, offset: u32, blocks: u32) {
-        let blocks = blocks.min(self.layout.capacity() - offset);
+        let capacity = self.layout.capacity();
+        assert!(offset < capacity, "zone {zone}: block {offset} of {capacity} is read");
+        let blocks = blocks.min(capacity - offset);
         let model = &self.zones[index(zone)];
         let asked = Asked::Read {
             zone: index(zone),
@@ -411,6 +428,7 @@ impl ConventionalWorld {
         if model.change.is_some() || model.has_failed {
             return;
         }
+        assert!(model.before.is_none(), "zone {zone}: a reset begins, and one is not answered");
         model.before = Some(Before {
             blocks: std::mem::take(&mut model.blocks),
             durable: model.durable,
@@ -470,6 +488,7 @@ impl ConventionalWorld {
     /// Answer to the only command that waits.
     fn answer(&mut self) -> Result<Completion, Failure> {
         self.settle()?;
+        assert!(self.asked.is_empty(), "others are under way: {:?}", self.asked);
         self.last.take().ok_or_else(|| Failure::new("nothing was answered"))
     }
 
@@ -490,6 +509,8 @@ impl ConventionalWorld {
 
     /// The drive is gone, and this happens to its disk; then it is opened, and every zone is looked at.
     fn restart(&mut self, how: impl Fn(&DiskHandle), cuts: &[u64]) -> Result<(), Failure> {
+        self.check();
+        assert!(self.drive.is_some(), "a drive is gone that was not open");
         self.drive = None;
         self.asked.clear();
         self.disk.revive();
@@ -497,6 +518,7 @@ impl ConventionalWorld {
         self.disk.forget_fault();
         self.is_faulty = false;
         self.open(cuts)?;
+        assert!(self.drive.is_some(), "all openings are through, and none was whole");
         for zone in 0..self.plan.zones {
             self.look_at(zone)?;
         }
@@ -594,12 +616,31 @@ impl ConventionalWorld {
         self.tally.blocks_lost += u64::try_from(model.blocks.len() - end).expect("small");
         self.tally.blocks_found += u64::try_from(end - model.durable).expect("small");
         self.tally.blocks_verified += u64::try_from(end).expect("small");
+        assert!(end <= model.blocks.len(), "zone {zone}: {end} blocks are found of {}", model.end());
         model.blocks.truncate(end);
         model.spoiled.retain(|at| index(*at) < end);
         (model.answered, model.durable) = (end, end);
         model.is_finished = is_full && end < capacity;
         model.life += 1;
+        model.check(zone, self.layout.capacity());
         Ok(())
+    }
+
+    /// What is known of zones and of commands under way is of one piece.
+    fn check(&self) {
+        assert_eq!(self.zones.len(), index(self.plan.zones), "a model for each zone");
+        let newest = self.asked.keys().next_back().copied().unwrap_or(0);
+        assert!(newest <= self.next_token, "command {newest} is under way, {} is the last", self.next_token);
+        for (zone, model) in self.zones.iter().enumerate() {
+            model.check(zone, self.layout.capacity());
+            assert!(
+                model.blocks.iter().all(|number| *number < self.next_block),
+                "zone {zone} has blocks that were not written: {} comes next",
+                self.next_block
+            );
+        }
+        let Tally { commands, failed, .. } = self.tally;
+        assert!(failed <= commands, "{failed} commands of {commands} failed");
     }
 
     /// The end of a run: everything is answered, read, and there after another power failure.

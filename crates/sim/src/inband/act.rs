@@ -90,6 +90,51 @@ pub enum Act {
     Die,
 }
 
+impl Act {
+    /// An act is about zones and blocks that are there: others would be judged by nothing.
+    pub(super) fn check(&self, zones: u32, capacity: u32) {
+        match *self {
+            Act::Write { zone, blocks, .. } | Act::Churn { zone, blocks } => {
+                assert!(zone < zones, "zone {zone} of {zones}");
+                assert!(blocks > 0, "a write of no blocks to zone {zone}");
+            }
+            Act::Fill { zone, left } => {
+                assert!(zone < zones, "zone {zone} of {zones}");
+                assert!(left <= capacity, "{left} blocks of {capacity} are to be left");
+            }
+            Act::Read { zone, offset, blocks } => {
+                assert!(
+                    zone < zones && offset < capacity,
+                    "block {offset} of zone {zone}: {zones} zones of {capacity}"
+                );
+                assert!(blocks > 0, "a read of no blocks of zone {zone}");
+            }
+            Act::Spoil { zone, offset } => {
+                assert!(
+                    zone < zones && offset < capacity,
+                    "block {offset} of zone {zone}: {zones} zones of {capacity}"
+                );
+            }
+            Act::Reset(zone) | Act::Finish(zone) | Act::Close(zone) | Act::Degrade { zone, .. } => {
+                assert!(zone < zones, "zone {zone} of {zones}");
+            }
+            Act::Doom { zone, .. } => {
+                let of_device = zones + JOURNAL_ZONES;
+                assert!(zone < of_device, "zone {zone} of {of_device} of the device");
+            }
+            Act::Flush
+            | Act::Wait(_)
+            | Act::Settle
+            | Act::ReadAll
+            | Act::Crash(_)
+            | Act::Kill(_)
+            | Act::Reopen
+            | Act::WriteFault
+            | Act::Die => {}
+        }
+    }
+}
+
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {

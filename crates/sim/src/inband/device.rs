@@ -77,6 +77,9 @@ impl Device {
     fn put(&mut self, zone: ZoneIndex, offset: u32, frames: &[Frame], is_torn: bool) -> Result<(), Status> {
         let count = u32::try_from(frames.len()).expect("small");
         self.rules.write(zone, offset, count)?;
+        assert!(!is_torn || count > 0, "zone {}: nothing is torn", zone.0);
+        let written = self.rules.zone(zone).write_pointer;
+        assert_eq!(offset + count, written, "zone {}: a write ends at its pointer", zone.0);
         for (at, frame) in (offset..).zip(frames) {
             self.bad.remove(&(zone.0, at));
             self.blocks[zone.index()][index(at)] = frame.data;
@@ -107,6 +110,7 @@ impl Device {
 
     fn reset(&mut self, zone: ZoneIndex) -> Result<(), Status> {
         self.rules.reset(zone)?;
+        assert_eq!(self.rules.zone(zone).write_pointer, 0, "zone {} was reset", zone.0);
         self.durable[zone.index()] = (0, false);
         self.resets[zone.index()] += 1;
         self.bad.retain(|(at, _)| *at != zone.0);
@@ -223,8 +227,10 @@ impl Device {
 
     /// What zones were becomes durable, if they were not reset since.
     fn commit(&mut self, covers: &[(u64, Extent)]) {
+        assert_eq!(covers.len(), self.blocks.len(), "a flush covers all zones");
         for (zone, (resets, (pointer, is_full))) in covers.iter().enumerate() {
             let durable = &mut self.durable[zone];
+            assert!(*resets <= self.resets[zone], "zone {zone}: a flush covers lives to come");
             if self.resets[zone] == *resets {
                 *durable = (durable.0.max(*pointer), durable.1 | is_full);
             }
@@ -271,6 +277,7 @@ impl Device {
             } else {
                 (write_pointer, state == ZoneState::Full)
             };
+            assert!(durable <= write_pointer, "zone {zone}: {durable} blocks of {write_pointer} are durable");
             let span = u64::from(write_pointer - durable);
             let kept = match self.random.below(3) {
                 0 => 0,
@@ -371,12 +378,15 @@ impl DeviceHandle {
 
     /// A block cannot be read until its zone is reset.
     pub fn spoil(&self, zone: ZoneIndex, offset: u32) {
+        let written = self.pointer(zone);
+        assert!(offset < written, "zone {}: block {offset} of {written} is spoiled", zone.0);
         self.lock().bad.insert((zone.0, offset));
     }
 
     /// A zone turns read-only or offline when so many more commands were carried out.
     pub fn degrade(&self, zone: ZoneIndex, state: ZoneState, after: u64) {
         let mut device = self.lock();
+        assert!(matches!(state, ZoneState::ReadOnly | ZoneState::Offline), "a zone turns {state:?}");
         let at = device.commands + after;
         device.doomed.push((at, zone, state));
         device.let_die();
@@ -421,6 +431,8 @@ impl ZonedDevice for DeviceHandle {
             took *= SLOWER;
         }
         let covers = if matches!(command.op, Op::Flush) { device.covered() } else { Vec::new() };
+        let is_twin = |flight: &Flight| flight.command.token == command.token;
+        assert!(!device.in_flight.iter().any(is_twin), "two commands have the token {:?}", command.token);
         device.in_flight.push(Flight { due: now + Nanos(took), command, covers });
     }
 

@@ -71,6 +71,14 @@ impl Plan {
         }
     }
 
+    /// What every plan, drawn or written by hand, holds.
+    pub(super) fn check(&self) {
+        let Plan { zones, active_zones_max: active, open_zones_max: open, latency, .. } = *self;
+        assert!(active > 0 && active <= zones, "{active} zones of {zones} may be active");
+        assert!(open > 0 && open <= active, "{open} zones of {active} active ones may be open");
+        assert!(latency > 0, "commands take no time");
+    }
+
     /// Layout of the drive.
     ///
     /// # Panics

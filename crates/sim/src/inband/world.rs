@@ -105,6 +105,7 @@ fn carry_out(
 impl InbandWorld {
     /// Formats a drive and opens it.
     pub fn new(plan: &Plan) -> Result<InbandWorld, Failure> {
+        plan.check();
         let device = DeviceHandle::new(plan.geometry(), plan.latency, plan.leaves_stale, plan.seed);
         let mut world = InbandWorld {
             plan: plan.clone(),
@@ -221,7 +222,9 @@ impl InbandWorld {
     fn submit(&mut self, zone: u32, op: Op, asked: Asked) {
         self.next_token += 1;
         let token = self.next_token;
-        self.asked.insert(token, asked);
+        assert!(index(zone) < self.zones.len(), "zone {zone} of {} is asked for", self.zones.len());
+        let before = self.asked.insert(token, asked);
+        assert!(before.is_none(), "two commands have the token {token}");
         let now = self.now;
         self.drive().submit(now, Command { token: Token(token), zone: ZoneIndex(zone), op });
     }
@@ -310,11 +313,17 @@ impl InbandWorld {
                 }
             }
             Asked::Reset { zone } if has_succeeded => {
-                self.zones[zone].change = None;
-                self.zones[zone].before = None;
+                let model = &mut self.zones[zone];
+                assert_eq!(model.change, Some(Change::Reset), "zone {zone}: a reset ends that did not begin");
+                (model.change, model.before) = (None, None);
             }
             Asked::Finish { zone } if has_succeeded => {
                 let model = &mut self.zones[zone];
+                assert_eq!(
+                    model.change,
+                    Some(Change::Finish),
+                    "zone {zone}: a finish ends that did not begin"
+                );
                 (model.change, model.is_finished) = (None, true);
                 if model.has_failed {
                     model.blocks.truncate(model.answered);
@@ -324,6 +333,7 @@ impl InbandWorld {
             Asked::Flush(answered) if has_succeeded => {
                 for (model, (life, answered)) in self.zones.iter_mut().zip(answered) {
                     if model.life == life {
+                        assert!(answered <= model.answered, "a flush covers {answered} blocks that were not");
                         model.durable = model.durable.max(answered);
                     }
                 }
@@ -380,6 +390,7 @@ impl InbandWorld {
     ) -> Result<(), Failure> {
         let model = &self.zones[zone];
         for (at, frame) in (offset..).zip(frames) {
+            assert!(known <= model.blocks.len(), "zone {zone}: {known} blocks are known of {}", model.end());
             let is_right = match model.blocks.get(index(at)) {
                 Some(number) if index(at) < known => is_number(*number, frame),
                 // Behind the end of a zone that is full there may be blocks that were torn.
@@ -416,6 +427,7 @@ impl InbandWorld {
 
     /// Carries out an act.
     pub fn act(&mut self, act: &Act) -> Result<(), Failure> {
+        act.check(self.plan.zones, self.layout.capacity());
         match act {
             Act::Write { zone, blocks, is_append } => self.write(*zone, *blocks, *is_append),
             Act::Fill { zone, left } => self.fill_up(*zone, *left)?,
@@ -551,6 +563,8 @@ impl InbandWorld {
             })
             .collect();
         let model = &mut self.zones[index(zone)];
+        assert!(model.answered <= index(end), "zone {zone}: more is answered than written, {end} blocks");
+        assert!(model.change != Some(Change::Finish), "zone {zone} is written while it is made full");
         model.blocks.extend(numbers);
         let asked = Asked::Write { zone: index(zone), life: model.life, end: model.blocks.len() };
         let op = if is_append { Op::Append { frames } } else { Op::Write { offset: end, frames } };
@@ -558,7 +572,9 @@ impl InbandWorld {
     }
 
     fn read(&mut self, zone: u32, offset: u32, blocks: u32) {
-        let blocks = blocks.min(self.layout.capacity() - offset);
+        let capacity = self.layout.capacity();
+        assert!(offset < capacity, "zone {zone}: block {offset} of {capacity} is read");
+        let blocks = blocks.min(capacity - offset);
         let model = &self.zones[index(zone)];
         let asked = Asked::Read {
             zone: index(zone),
@@ -582,6 +598,7 @@ impl InbandWorld {
         if model.change.is_some() || model.has_failed || (model.has_degraded && model.is_told) {
             return;
         }
+        assert!(model.before.is_none(), "zone {zone}: a reset begins, and one is not answered");
         model.before = Some(Before {
             blocks: std::mem::take(&mut model.blocks),
             durable: model.durable,
@@ -619,6 +636,7 @@ impl InbandWorld {
     /// Answer to the only command that waits.
     fn answer(&mut self) -> Result<Completion, Failure> {
         self.settle()?;
+        assert!(self.asked.is_empty(), "others are under way: {:?}", self.asked);
         self.last.take().ok_or_else(|| Failure::new("nothing was answered"))
     }
 
@@ -639,6 +657,7 @@ impl InbandWorld {
 
     /// The drive is gone, and this happens to its device; then it is opened, and every zone is looked at.
     fn restart(&mut self, how: impl Fn(&DeviceHandle), cuts: &[u64]) -> Result<(), Failure> {
+        self.check();
         let before = self.drive.take().map(|drive| JournalBefore {
             zone: drive.journal_zone(),
             is_moving: drive.is_moving_journal(),
@@ -654,6 +673,7 @@ impl InbandWorld {
         for model in &mut self.zones {
             model.is_told = model.has_degraded;
         }
+        assert!(self.drive.is_none(), "a drive is opened beside another");
         self.open(cuts, before)?;
         if self.is_over {
             return Ok(());
@@ -743,6 +763,7 @@ impl InbandWorld {
         self.tally.blocks_found += u64::try_from(fit.saturating_sub(chosen.durable)).expect("small");
         self.tally.blocks_verified += u64::try_from(end).expect("small");
         model.blocks = chosen.blocks;
+        assert!(fit <= end && fit <= model.blocks.len(), "zone {zone}: {fit} blocks fit, of {end}");
         model.blocks.truncate(fit);
         model.blocks.resize(end, TORN);
         model.spoiled = chosen.spoiled;
@@ -751,7 +772,25 @@ impl InbandWorld {
         model.is_full = found.is_full;
         model.is_finished = false;
         model.life += 1;
+        model.check(zone, self.layout.capacity());
         Ok(())
+    }
+
+    /// What is known of zones and of commands under way is of one piece.
+    fn check(&self) {
+        assert_eq!(self.zones.len(), index(self.plan.zones), "a model for each zone");
+        let newest = self.asked.keys().next_back().copied().unwrap_or(0);
+        assert!(newest <= self.next_token, "command {newest} is under way, {} is the last", self.next_token);
+        for (zone, model) in self.zones.iter().enumerate() {
+            model.check(zone, self.layout.capacity());
+            assert!(
+                model.blocks.iter().all(|number| *number < self.next_block),
+                "zone {zone} has blocks that were not written: {} comes next",
+                self.next_block
+            );
+        }
+        let Tally { commands, failed, .. } = self.tally;
+        assert!(failed <= commands, "{failed} commands of {commands} failed");
     }
 
     /// The end of a run: everything is answered, read, and there after another power failure.
