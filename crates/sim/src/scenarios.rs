@@ -202,6 +202,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-drive-fails",
     "slots-drive-replaced",
     "slots-emptied-by-a-mount",
+    "slots-go-aside",
     "slots-go-on-degraded",
     "slots-header-torn-and-a-drive-lost",
     "slots-leave-in-a-batch",

@@ -8,9 +8,10 @@
 //!                               └─ slots run out, a member fails, a trim, a checkpoint ─> moved in stripes ─> index
 //! ```
 //! A small write goes over the slot of its block, or to a free one if it is likely to be overwritten soon (`lifetime.rs`).
-//! `slots`: what each slot holds, and where its copies lie. `order`: which of them leaves next. `writes`: blocks on their way to slots. `moves`: blocks on their way to the
+//! `slots`: what each slot holds, and where its copies lie. `free`: which of those that are free is next. `order`: which of them leaves next. `writes`: blocks on their way to slots. `moves`: blocks on their way to the
 //! log. `zones`: segments of the area, from opening to erasure. What a mount makes of an area of before: `mount/write_area.rs`.
 
+mod free;
 mod moves;
 mod order;
 pub mod slots;
@@ -72,6 +73,8 @@ pub struct WriteArea {
     slots: Slots,
     /// Writes in flight.
     writes_in_flight: usize,
+    /// Their copies that each drive has.
+    copies_in_flight: Vec<u32>,
     /// Slots whose copies are written but for a member whose failure is not recorded yet.
     awaits_record: Vec<u32>,
     /// Slots of which a zone took no copy, until a stripe has what was to be written.
@@ -99,17 +102,21 @@ impl WriteArea {
         blocks: Vec<(Lba, Version)>,
     ) -> WriteArea {
         let places = config.slot_places();
-        let slots = places.map_or(0, |places| places.slots() * zones_wanted);
-        assert!(zones_wanted == 0 || slots > 0, "a zone of the area has slots");
+        assert!(
+            zones_wanted == 0 || places.is_some_and(|places| places.slots() > 0),
+            "a zone of the area has slots"
+        );
         assert!(blocks.is_empty() || !found.is_empty(), "what was found lies somewhere");
+        let places = places.unwrap_or(SlotPlaces { members: 1, copies: 1, blocks: 0, first: 0 });
         WriteArea {
             zones_wanted,
-            places: places.unwrap_or(SlotPlaces { members: 1, copies: 1, blocks: 0, first: 0 }),
+            places,
             stage: Stage::Closed,
             segments: Vec::new(),
             found,
-            slots: Slots::new(lifetimes, slots, blocks),
+            slots: Slots::new(lifetimes, places, zones_wanted, blocks),
             writes_in_flight: 0,
+            copies_in_flight: vec![0; config.members],
             awaits_record: Vec::new(),
             awaits_log: Vec::new(),
             lost: PieceSet::EMPTY,

@@ -113,6 +113,20 @@ impl Order {
         }
     }
 
+    /// The block of a slot has another one from now on, of which the same is expected.
+    ///
+    /// # Panics
+    /// When it is not in the order, or the other one is.
+    pub fn hand_over(&mut self, from: u32, to: u32) {
+        assert!(!self.contains(to), "slot {to} is in the order once");
+        let Link { hits, since, list, .. } = self.links[from as usize];
+        let list = list.expect("a slot in the order");
+        self.remove(from);
+        self.forget_hits(from);
+        (self.links[to as usize].hits, self.links[to as usize].since) = (hits, since);
+        self.link(to, usize::from(list));
+    }
+
     /// A slot will hold another block.
     pub fn forget_hits(&mut self, slot: u32) {
         self.links[slot as usize].hits = 0;

@@ -9,15 +9,19 @@
 //! ```
 //! A slot keeps its block's newest *durable* version; one newer version may be on its way to the same slot, in whichever state, and one
 //! that is newer still may wait for that write to end; it takes the place of one that waited before. A slot
-//! is empty, and another block's, only when its version is durable in the log, or a newer one is: nothing else empties it.
+//! is empty, and another block's, only when its version is durable in the log, or a newer one is there or in another slot: nothing else empties it.
 //!
 //! A version is *refused* when a zone with a place of a copy takes no more writes: it stays on its way until the log has it.
+//!
+//! A write may also go *aside*: to a free slot on drives that have less to do than those of its block's own. The version before stays where its
+//! copies are, and that slot is nobody's until the newer one is durable or the log has something newer.
 //!
 //! Slots are *barred* while a member is lost that has one of their places: what they hold leaves, and nothing comes to them.
 //!
 //! Slots at the end of the table hold what a mount found in the write area of before. They have no place of their own on the
 //! drives, and are never written.
 
+use crate::log::area::free::FreeSlots;
 use crate::log::area::order::Order;
 use crate::log::lifetime::{Forecast, Ghost, Lifetimes};
 use base::frame::Frame;
@@ -91,6 +95,8 @@ struct Slot {
     lba: Lba,
     /// The newest durable version.
     durable: Option<Version>,
+    /// Slot with the copies of that one, where it is another: it is not free.
+    copies_at: Option<u32>,
     /// Set while that one is in a stripe that is not durable.
     is_moving: bool,
     pending: Option<Pending>,
@@ -127,9 +133,12 @@ pub struct Written {
 #[derive(Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
+    /// Places of their copies, and zones of each drive that have them.
+    area: SlotPlaces,
+    zones: u32,
     /// Slots that can be written: those before this one.
     writable: u32,
-    free: Vec<u32>,
+    free: FreeSlots,
     /// Slot of each block that has one.
     places: BTreeMap<Lba, u32>,
     /// Durable versions that no stripe has, in the order in which they are to leave.
@@ -147,12 +156,14 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many slots that can be written, once they are opened, and one for each block that a mount found.
+    /// Slots of so many zones of each drive that can be written, once they are opened, and one for each block that a mount found.
     #[must_use]
-    pub fn new(lifetimes: Lifetimes, writable: u32, found: Vec<(Lba, Version)>) -> Slots {
+    pub fn new(lifetimes: Lifetimes, places: SlotPlaces, zones: u32, found: Vec<(Lba, Version)>) -> Slots {
+        let (area, writable) = (places, places.slots() * zones);
         let empty = || Slot {
             lba: Lba(0),
             durable: None,
+            copies_at: None,
             is_moving: false,
             pending: None,
             waiting: None,
@@ -161,6 +172,7 @@ impl Slots {
         let mut slots: Vec<Slot> = (0..writable).map(|_| empty()).collect();
         let ghost = Ghost::new(lifetimes, writable as usize);
         let mut order = Order::new(lifetimes, writable as usize + found.len(), ghost.span());
+        let free = FreeSlots::new(places, zones);
         let mut places = BTreeMap::new();
         for (slot, (lba, version)) in (writable..).zip(found) {
             let before = places.insert(lba, slot);
@@ -169,10 +181,23 @@ impl Slots {
             order.push(slot, &Forecast::UNKNOWN, 0);
         }
         let found = u32::try_from(places.len()).expect("a u32 of slots");
-        let free = Vec::with_capacity(writable as usize);
         let replaced = Vec::with_capacity(writable.min(REPLACED_USUAL) as usize);
         let (moving, barred, barred_from) = (0, 0, 0);
-        Slots { slots, writable, free, places, order, ghost, moving, found, replaced, barred, barred_from }
+        Slots {
+            slots,
+            area,
+            zones,
+            writable,
+            free,
+            places,
+            order,
+            ghost,
+            moving,
+            found,
+            replaced,
+            barred,
+            barred_from,
+        }
     }
 
     /// A small write comes. Returns what is expected of its block.
@@ -206,7 +231,7 @@ impl Slots {
     pub fn open(&mut self) {
         assert!(self.free.is_empty() && self.places.is_empty(), "slots are opened when none is in use");
         assert!(self.barred == 0, "slots are opened when all members are active");
-        self.free.extend((0..self.writable).rev());
+        self.free.fill(self.zones);
     }
 
     /// No slot can be written from now on.
@@ -215,7 +240,7 @@ impl Slots {
     /// When one is in use.
     pub fn close(&mut self) {
         assert!(self.places.is_empty(), "{} slots are in use", self.places.len());
-        self.free.clear();
+        self.free.retain(|_| false);
         self.bar(|_| false);
     }
 
@@ -227,7 +252,7 @@ impl Slots {
             self.barred += u32::from(slot.is_barred);
         }
         let slots = &self.slots;
-        self.free.retain(|id| !slots[*id as usize].is_barred);
+        self.free.retain(|id| !slots[id as usize].is_barred);
     }
 
     /// A durable version in a slot that is barred: it is to leave.
@@ -356,11 +381,11 @@ impl Slots {
     ///
     /// # Panics
     /// When a write of it is in flight.
-    pub fn take_waiting(&mut self, id: u32) -> Option<(Lba, Version, u32)> {
+    pub fn take_waiting(&mut self, id: u32) -> Option<(Version, u32)> {
         let slot = &mut self.slots[id as usize];
         assert!(slot.pending.is_none(), "one write of a slot is in flight");
         let Waiting { version, request } = slot.waiting.take()?;
-        Some((slot.lba, version, request))
+        Some((version, request))
     }
 
     /// A request of a version that one of a slot replaced, which is written now.
@@ -370,24 +395,63 @@ impl Slots {
         Some(self.replaced.swap_remove(place).request)
     }
 
-    /// A version goes to the slot of its block, or to a free one; returns it.
+    /// The slot that the next version of a block goes to: its own; a free one where it has none; and a free one where `may_go_aside`, if drives
+    /// of that have fewer copies in flight than those of its own. A version that is in a stripe stays where it is.
     ///
     /// # Panics
-    /// When another write of it is on its way, or no slot is free.
-    pub fn begin_write(&mut self, lba: Lba, version: Version, request: u32, copies: u32) -> u32 {
-        let id = match self.places.get(&lba) {
-            Some(slot) => *slot,
-            None => self.free.pop().expect("the caller checked for a free slot"),
+    /// When it has none and none is free.
+    pub fn place(&mut self, lba: Lba, in_flight: &[u32], may_go_aside: bool) -> u32 {
+        let Some(own) = self.places.get(&lba).copied() else {
+            let (id, _) = self.free.idlest(in_flight).expect("the caller checked for a free slot");
+            self.free.take(id);
+            self.slots[id as usize].lba = lba;
+            self.places.insert(lba, id);
+            return id;
         };
+        let Slot { copies_at, is_moving, .. } = self.slots[own as usize];
+        if !may_go_aside || own >= self.writable || copies_at.is_some() || is_moving {
+            return own;
+        }
+        let busiest = self.area.busiest(own % self.area.slots(), in_flight);
+        let idlest = if busiest == 0 { None } else { self.free.idlest(in_flight) };
+        let Some((id, _)) = idlest.filter(|(_, idlest)| *idlest < busiest) else { return own };
+        self.free.take(id);
+        self.go_aside(own, id);
+        id
+    }
+
+    /// The block of a slot has another one from now on. The copies of its durable version stay where they are, and that slot is nobody's.
+    fn go_aside(&mut self, from: u32, to: u32) {
+        let before = &mut self.slots[from as usize];
+        assert!(before.pending.is_none() && before.waiting.is_none(), "nothing is on its way to slot {from}");
+        let (lba, durable) = (before.lba, before.durable.take());
+        assert!(durable.is_some(), "slot {from} holds a version");
+        let slot = &mut self.slots[to as usize];
+        assert!(slot.is_empty(), "slot {to} is free");
+        (slot.lba, slot.durable, slot.copies_at) = (lba, durable, Some(from));
+        self.order.hand_over(from, to);
+        self.places.insert(lba, to);
+    }
+
+    /// The slot that had the copies of a version which is not needed any more is free, if that was another one.
+    fn give_copies(&mut self, id: u32) {
+        if let Some(at) = self.slots[id as usize].copies_at.take()
+            && !self.slots[at as usize].is_barred
+        {
+            self.free.push(at);
+        }
+    }
+
+    /// A version goes to the slot of its block (see [`Slots::place`]).
+    ///
+    /// # Panics
+    /// When another write of it is on its way.
+    pub fn begin_write(&mut self, id: u32, version: Version, request: u32, copies: u32) {
         assert!(id < self.writable, "what a mount found is not written");
         let slot = &mut self.slots[id as usize];
+        assert!(self.places.get(&slot.lba) == Some(&id), "slot {id} is its block's");
         assert!(slot.pending.is_none(), "one write of a slot is in flight");
-        assert!(
-            slot.durable
-                .as_ref()
-                .is_none_or(|durable| slot.lba == lba && durable.sequence < version.sequence)
-        );
-        slot.lba = lba;
+        assert!(slot.durable.as_ref().is_none_or(|durable| durable.sequence < version.sequence));
         slot.pending = Some(Pending {
             version,
             request,
@@ -396,8 +460,6 @@ impl Slots {
             copies_written: 0,
             is_refused: false,
         });
-        self.places.insert(lba, id);
-        id
     }
 
     /// The version that is on its way to a slot.
@@ -469,6 +531,8 @@ impl Slots {
             return Some(version.frame);
         }
         let before = slot.durable.replace(version);
+        self.give_copies(id);
+        let slot = &mut self.slots[id as usize];
         let (forecast, now) = (self.ghost.forecast(slot.lba), self.ghost.now());
         if before.is_none() {
             self.order.push(id, &forecast, now);
@@ -548,6 +612,7 @@ impl Slots {
             self.order.remove(id);
         }
         self.order.forget_hits(id);
+        self.give_copies(id);
         self.give_if_empty(id);
     }
 
@@ -577,6 +642,10 @@ impl Slots {
                 "slot {id} is queued: {is_queued}"
             );
             assert!(!slot.is_moving || slot.durable.is_some(), "slot {id} moves nothing");
+            assert!(
+                slot.copies_at.is_none() || slot.durable.is_some(),
+                "slot {id} has copies of nothing elsewhere"
+            );
             assert!(slot.waiting.is_none() || slot.pending.is_some(), "slot {id} is waited for in vain");
             assert!(slot.is_empty() != (self.places.get(&slot.lba) == Some(&id)), "slot {id} and its place");
             live += usize::from(is_queued);
@@ -589,7 +658,16 @@ impl Slots {
             "slots are counted"
         );
         let is_free = |slot: &Slot| slot.is_empty() && !slot.is_barred;
-        assert!(self.free.iter().all(|id| is_free(&self.slots[*id as usize])), "a free slot holds nothing");
+        assert!(self.free.iter().all(|id| is_free(&self.slots[id as usize])), "a free slot holds nothing");
+        let copies = || self.slots.iter().filter_map(|slot| slot.copies_at);
+        assert!(
+            copies().all(|at| self.slots[at as usize].is_empty()),
+            "a slot with copies of another's holds nothing"
+        );
+        assert!(
+            !self.free.iter().any(|id| copies().any(|at| at == id)),
+            "a slot with copies of another's is not free"
+        );
         let has_newer = |replaced: &Replaced| {
             let Slot { pending, waiting, .. } = &self.slots[replaced.slot as usize];
             let versions = pending.iter().map(|pending| &pending.version);
@@ -626,6 +704,26 @@ impl SlotPlaces {
         debug_assert!(slot < self.slots() && copy < self.copies, "copy {copy} of slot {slot}");
         let place = slot * self.copies + copy;
         ((place % self.members) as usize, self.first + place / self.members)
+    }
+
+    /// Sets of drives that have the copies of a slot.
+    #[must_use]
+    pub fn drive_sets(&self) -> u32 {
+        (1..=self.members)
+            .find(|sets| (sets * self.copies).is_multiple_of(self.members))
+            .expect("as many as drives at most")
+    }
+
+    /// The set of drives that has the copies of a slot, by its number.
+    #[must_use]
+    pub fn drive_set(&self, slot: u32) -> u32 {
+        slot % self.drive_sets()
+    }
+
+    /// What the busiest drive that has a copy of a slot has to do.
+    #[must_use]
+    pub fn busiest(&self, slot: u32, in_flight: &[u32]) -> u32 {
+        (0..self.copies).map(|copy| in_flight[self.of(slot, copy).0]).max().unwrap_or(0)
     }
 
     /// Slot and copy that a block of a drive's window is: the inverse of [`SlotPlaces::of`].

@@ -55,8 +55,14 @@ impl WriteArea {
         Some(way)
     }
 
-    /// A block goes to a slot.
-    pub fn write(&mut self, core: &mut Core, lba: Lba, request: u32, version: Version, fx: &mut Effects) {
+    /// A block goes to a slot: its own, or a free one, if more are than blocks come after it.
+    pub fn write(
+        &mut self,
+        core: &mut Core,
+        (lba, version): (Lba, Version),
+        (request, blocks_after): (u32, usize),
+        fx: &mut Effects,
+    ) {
         assert!(
             self.stage == Stage::Open && self.writes_in_flight < SLOT_WRITES_MAX,
             "block {} goes to a slot of an area that is {:?}, beside {} others",
@@ -66,25 +72,28 @@ impl WriteArea {
         );
         self.writes_in_flight += 1;
         core.counters.slot_blocks_written += 1;
-        self.write_copies(core, (lba, version), request, fx);
+        let may_go_aside = self.slots.free_count() > blocks_after;
+        let id = self.slots.place(lba, &self.copies_in_flight, may_go_aside);
+        self.write_copies(core, (id, version), request, fx);
     }
 
     /// Writes the copies of a block.
     fn write_copies(
         &mut self,
         core: &mut Core,
-        (lba, version): (Lba, Version),
+        (id, version): (u32, Version),
         request: u32,
         fx: &mut Effects,
     ) {
         let copies = self.places.copies;
-        let id = self.slots.begin_write(lba, version, request, copies);
+        self.slots.begin_write(id, version, request, copies);
         let (segment, slot) = (self.segments[(id / self.places.slots()) as usize], id % self.places.slots());
         let segment = core.segments.get(segment);
         let (_, version) = self.slots.pending(id);
         assert!(segment.is_write_area, "slot {slot} lies in segment {}, which holds stripes", segment.id);
         for copy in 0..copies {
             let (drive, offset) = self.places.of(slot, copy);
+            self.copies_in_flight[drive] += 1;
             let zone = segment.zones[drive];
             let place = Place {
                 array: core.array_tag,
@@ -132,7 +141,8 @@ impl Appender<'_> {
         }
         let stripe = self.stripes.slots.get(slot);
         let chunk_blocks = self.stripes.streams[stripe.stream.index()].chunk_blocks as usize;
-        for index in 0..stripe.blocks.len() {
+        let blocks = stripe.blocks.len();
+        for index in 0..blocks {
             let stripe = self.stripes.slots.get_mut(slot);
             let frame = stripe.pieces[index / chunk_blocks].remove(0);
             let block = stripe.blocks[index];
@@ -145,7 +155,8 @@ impl Appender<'_> {
                 data_crc: block.data_crc,
                 kind: block.protected.kind,
             };
-            self.area.write(self.core, Lba(block.protected.lba), request, version, fx);
+            let lba = Lba(block.protected.lba);
+            self.area.write(self.core, (lba, version), (request, blocks - index - 1), fx);
         }
         self.stripes.slots.give(slot);
         true
@@ -206,7 +217,7 @@ impl Shard {
         if way == Way::Behind {
             self.wait_for_slot(lba, version, request);
         } else {
-            self.area.write(&mut self.core, lba, request, version, fx);
+            self.area.write(&mut self.core, (lba, version), (request, 0), fx);
         }
         None
     }
@@ -240,6 +251,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         self.core.frames.give_vec(completion.frames);
+        self.area.copies_in_flight[drive] -= 1;
         if completion.status != Status::Success {
             self.slot_refused(id, drive, completion.status, fx);
         }
@@ -332,11 +344,11 @@ impl Shard {
         while let Some(request) = self.area.slots.next_replaced(id, written.sequence) {
             self.request_block_done(request, lost, fx);
         }
-        let Some((lba, version, request)) = self.area.slots.take_waiting(id) else { return };
+        let Some((version, request)) = self.area.slots.take_waiting(id) else { return };
         if self.area.has_places(&self.core, id) {
-            self.area.write_copies(&mut self.core, (lba, version), request, fx);
+            self.area.write_copies(&mut self.core, (id, version), request, fx);
         } else {
-            self.area.slots.begin_write(lba, version, request, 0);
+            self.area.slots.begin_write(id, version, request, 0);
             self.area.slots.refuse(id);
             self.area.awaits_log.push(id);
         }

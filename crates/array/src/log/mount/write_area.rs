@@ -2,7 +2,7 @@
 //!
 //! Every block of every window is read, committed or not. A block that is whole and says that it belongs where it lies is a version
 //! of its block; of all there are, in slots and in the log, the one with the highest sequence counts. So it does no harm that slots
-//! keep what has left them: what a slot was given away for is durable in the log, or something newer is.
+//! keep what has left them: what a slot was given away for is durable in the log, or something newer is there or in another slot.
 //!
 //! ```text
 //!   copies of a slot     what holds

@@ -8,11 +8,23 @@ fn version(sequence: u64) -> Version {
     Version { sequence, frame: Frame::zeroed(), data_crc: 0, kind: Kind::User }
 }
 
+/// So many slots on one drive.
+fn slots_of(lifetimes: Lifetimes, blocks: u32, found: Vec<(Lba, Version)>) -> Slots {
+    Slots::new(lifetimes, SlotPlaces { members: 1, copies: 1, blocks, first: 0 }, 1, found)
+}
+
+/// A block goes to a slot of drives that have nothing to do.
+fn begin(slots: &mut Slots, lba: u64, sequence: u64, request: u32, copies: u32) -> u32 {
+    let id = slots.place(Lba(lba), &[0; 4], true);
+    slots.begin_write(id, version(sequence), request, copies);
+    id
+}
+
 #[test]
 fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
-    let mut slots = Slots::new(Lifetimes::Off, 1, Vec::new());
+    let mut slots = slots_of(Lifetimes::Off, 1, Vec::new());
     slots.open();
-    let id = slots.begin_write(Lba(7), version(1), 0, 2);
+    let id = begin(&mut slots, 7, 1, 0, 2);
     assert_eq!((slots.free_count(), slots.way(Lba(7), 2)), (0, Some(Way::Behind)), "one write in flight");
     assert!(slots.version_of(Lba(7)).is_none(), "not durable");
     assert!(!slots.copy_done(id, true) && slots.copy_done(id, true));
@@ -22,7 +34,7 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
     assert_eq!(slots.begin_move(id).0, Lba(7));
     assert_eq!(slots.way(Lba(7), 2), Some(Way::Over));
     assert_eq!(slots.way(Lba(7), 1), None, "not over what is newer");
-    assert_eq!(slots.begin_write(Lba(7), version(2), 0, 2), id);
+    assert_eq!(begin(&mut slots, 7, 2, 0, 2), id);
     assert!(!slots.copy_done(id, true) && slots.copy_done(id, true));
     assert!(slots.end_write(id, true).is_some(), "the version before is overwritten");
     assert!(slots.end_move(id, (Lba(7), 1), true).is_none(), "an older version moved");
@@ -39,10 +51,10 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
 
 #[test]
 fn what_was_overwritten_is_passed_over_once() {
-    let mut slots = Slots::new(Lifetimes::Off, 2, Vec::new());
+    let mut slots = slots_of(Lifetimes::Off, 2, Vec::new());
     slots.open();
     for (lba, sequence) in [(1, 1), (2, 2), (1, 3)] {
-        let id = slots.begin_write(Lba(lba), version(sequence), 0, 1);
+        let id = begin(&mut slots, lba, sequence, 0, 1);
         assert!(slots.copy_done(id, true));
         slots.end_write(id, true);
     }
@@ -51,6 +63,58 @@ fn what_was_overwritten_is_passed_over_once() {
     let id = slots.next_to_move().unwrap();
     assert_eq!(slots.begin_move(id).0, Lba(1));
     slots.check_invariants();
+}
+
+#[test]
+fn a_block_goes_aside_and_its_slot_is_free_when_the_newer_version_is_durable() {
+    let places = SlotPlaces { members: 4, copies: 2, blocks: 2, first: 0 };
+    let write = |slots: &mut Slots, sequence: u64, in_flight: &[u32]| {
+        let id = slots.place(Lba(7), in_flight, true);
+        slots.begin_write(id, version(sequence), 0, 1);
+        id
+    };
+    // The newer version is durable, fails, or the log has a newer one still.
+    for (counts, superseded_by) in [(true, None), (false, None), (false, Some(3))] {
+        let mut slots = Slots::new(Lifetimes::Off, places, 1, Vec::new());
+        slots.open();
+        let own = write(&mut slots, 1, &[0; 4]);
+        assert!(slots.copy_done(own, true) && slots.end_write(own, true).is_none());
+        assert_eq!(slots.place(Lba(7), &[0; 4], true), own, "its drives are as idle as the others");
+        assert_eq!(slots.place(Lba(7), &[1, 0, 0, 0], false), own, "there is no slot to spare");
+        let aside = write(&mut slots, 2, &[1, 0, 0, 0]);
+        assert_ne!(places.drive_set(aside), places.drive_set(own));
+        assert_eq!(
+            slots.version_of(Lba(7)).map(|version| version.sequence),
+            Some(1),
+            "read from where it was"
+        );
+        assert_eq!((slots.free_count(), slots.used_count()), (2, 1), "the slot before is nobody's");
+        slots.check_invariants();
+        if let Some(sequence) = superseded_by {
+            assert!(slots.supersede(Lba(7), sequence).is_some());
+            assert_eq!(slots.free_count(), 3, "what it held is in the log");
+        }
+        assert!(slots.copy_done(aside, true));
+        assert!(slots.end_write(aside, counts).is_some(), "one of two versions is not needed");
+        let free = if counts {
+            3
+        } else if superseded_by.is_some() {
+            4
+        } else {
+            2
+        };
+        assert_eq!(slots.free_count(), free);
+        slots.check_invariants();
+        let left = slots.version_of(Lba(7)).map(|version| version.sequence);
+        assert_eq!(left, if counts { Some(2) } else { Some(1).filter(|_| superseded_by.is_none()) });
+        if let Some(sequence) = left {
+            let id = slots.next_to_move().unwrap();
+            assert_eq!(slots.begin_move(id).0, Lba(7));
+            assert!(slots.end_move(id, (Lba(7), sequence), true).is_some());
+        }
+        assert_eq!(slots.free_count(), 4);
+        slots.check_invariants();
+    }
 }
 
 proptest! {
@@ -80,7 +144,8 @@ proptest! {
         lifetimes in proptest::sample::select(vec![Lifetimes::Off, Lifetimes::Levels, Lifetimes::Queues]),
         steps in proptest::collection::vec((0..6_u8, 0..5_u64), 1..300),
     ) {
-        let mut slots = Slots::new(lifetimes, 3, vec![(Lba(4), version(1))]);
+        let places = SlotPlaces { members: 2, copies: 1, blocks: 2, first: 0 };
+        let mut slots = Slots::new(lifetimes, places, 1, vec![(Lba(4), version(1))]);
         let (mut sequence, mut is_open) = (1, false);
         // Newest durable version by block: sequence, and whether it is in slots alone.
         let mut durable: BTreeMap<u64, (u64, bool)> = BTreeMap::from([(4, (1, true))]);
@@ -95,7 +160,9 @@ proptest! {
                         Some(Way::Free) if slots.free_count() == 0 => continue,
                         Some(Way::Over | Way::Free) => {
                             sequence += 1;
-                            let id = slots.begin_write(Lba(number), version(sequence), request(sequence), 1);
+                            let in_flight = if step == 0 { [0, 1] } else { [1, 0] };
+                            let id = slots.place(Lba(number), &in_flight, true);
+                            slots.begin_write(id, version(sequence), request(sequence), 1);
                             writing.push(id);
                         }
                         Some(Way::Behind) => {
@@ -120,9 +187,9 @@ proptest! {
                         prop_assert!(u64::from(replaced) < done.sequence, "answered with something newer");
                         prop_assert!(unanswered.remove(&replaced), "a request is answered once");
                     }
-                    if let Some((lba, version, request)) = slots.take_waiting(id) {
+                    if let Some((version, request)) = slots.take_waiting(id) {
                         prop_assert!(version.sequence > done.sequence, "what waited is newer");
-                        prop_assert_eq!(slots.begin_write(lba, version, request, 1), id);
+                        slots.begin_write(id, version, request, 1);
                         writing.push(id);
                     }
                 }
