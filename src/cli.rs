@@ -219,7 +219,8 @@ pub struct Serve {
 #[derive(Debug, Args)]
 pub struct WindowOptions {
     /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
-    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8
+    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8, used
+    /// while that costs clients no time
     #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
     pub write_area: WriteAreaChoice,
     /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last

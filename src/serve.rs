@@ -231,6 +231,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         accepts_lost_writes: options.windows.accept_lost_writes,
         write_area_zones: write_area::zones_of(options.windows.write_area),
         write_area_may_be_smaller: options.windows.write_area == WriteAreaChoice::Auto,
+        slot_use: write_area::use_of(options.windows.write_area),
         ..Tuning::default()
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use array::log::Shard;
 use array::log::area::NoWriteArea;
 use array::log::config::Tuning;
+use array::log::policy::slots::SlotUse;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use zone::device::Areas;
 use zone::drives::DriveSet;
@@ -22,6 +23,14 @@ pub fn zones_of(choice: WriteAreaChoice) -> u32 {
         WriteAreaChoice::Off => 0,
         WriteAreaChoice::Auto => AUTO_ZONES_MAX,
         WriteAreaChoice::Zones(zones) => zones,
+    }
+}
+
+/// What slots are for: `auto` uses them where that costs clients no time, and whoever names a number wants less wear.
+pub fn use_of(choice: WriteAreaChoice) -> SlotUse {
+    match choice {
+        WriteAreaChoice::Auto => SlotUse::Idle,
+        WriteAreaChoice::Off | WriteAreaChoice::Zones(_) => SlotUse::Wear,
     }
 }
 

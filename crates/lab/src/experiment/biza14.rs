@@ -164,7 +164,7 @@ fn cells() -> Vec<Cell> {
 }
 
 /// The array of a cell.
-fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
+pub(super) fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
     let mut plan = Plan::new(cell.scheme, &cell.setting, conditions.seed)?;
     match cell.setting.reserved_percent {
         None => {
@@ -186,7 +186,11 @@ fn plan_of(cell: &Cell, conditions: Conditions) -> Result<Plan> {
 
 /// Measures a cell: 4-KiB writes of one of [`WORKLOADS`] at the cell's depth, flushed or not.
 pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
-    let plan = plan_of(cell, conditions)?;
+    measure_plan(plan_of(cell, conditions)?, cell, conditions)
+}
+
+/// The same on any array.
+pub(super) fn measure_plan(plan: Plan, cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     if cell.scheme == Scheme::Biza {
         let mut rig = BizaRig::new(&plan, cell.setting.lifetimes != Some("off"))?;
         return measure_on(&mut rig, cell, conditions);

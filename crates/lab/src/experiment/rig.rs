@@ -163,13 +163,21 @@ impl Plan {
     /// # Errors
     /// When there can be no such array.
     pub fn fill_segments(&mut self, zone_blocks: u32, reserved_percent: u32) -> Result<()> {
+        self.fill_so_many(SEGMENTS_FILLED, zone_blocks, reserved_percent)
+    }
+
+    /// The same with a volume of so many segments.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn fill_so_many(&mut self, segments: u64, zone_blocks: u32, reserved_percent: u32) -> Result<()> {
         self.zone_capacity_blocks = zone_blocks;
         self.profile = self.profile.with_small_zones(zone_blocks);
         self.odd_profile = self.odd_profile.take().map(|odd| odd.with_small_zones(zone_blocks));
         self.volume_blocks = 1;
         self.busy = true;
         let segment_blocks = u64::from(self.config()?.user_layout().segment_data_blocks());
-        self.volume_blocks = SEGMENTS_FILLED * segment_blocks / 16 * 16;
+        self.volume_blocks = segments * segment_blocks / 16 * 16;
         self.space = Space::Blocks(self.volume_blocks * u64::from(100 + reserved_percent) / 100);
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::log::area::{SLOT_WRITES_MAX, Stage, WriteArea};
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::pba::Pba;
+use crate::log::policy::adaptive::Demand;
 use crate::log::policy::slots::SlotChoice;
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
@@ -29,22 +30,16 @@ impl WriteArea {
             && !core.membership.is_broken()
     }
 
-    /// A small write comes, of so many blocks under way. Way by which it goes to a slot: over an older version of its block, behind one that
+    /// A small write comes, beside what clients have under way. Way by which it goes to a slot: over an older version of its block, behind one that
     /// is on its way, or to a free slot where the block is likely to be overwritten soon; none where a stripe is better.
-    fn way_of_write(
-        &mut self,
-        core: &Core,
-        lba: Lba,
-        blocks_under_way: u64,
-        stripe_blocks: u64,
-    ) -> Option<Way> {
+    fn way_of_write(&mut self, core: &Core, lba: Lba, demand: &Demand, stripe_blocks: u64) -> Option<Way> {
         let forecast = self.slots.note(lba);
         if !self.takes_writes(core) {
             return None;
         }
         let way = self.slots.way(lba, core.next_sequence)?;
         let choice = if way == Way::Free { SlotChoice::Free } else { SlotChoice::Overwrite };
-        if !core.slot_use().takes(choice, &self.places, blocks_under_way) {
+        if !core.slot_use().takes(choice, &self.places, demand) {
             return None;
         }
         if way == Way::Free {
@@ -170,13 +165,14 @@ impl Appender<'_> {
         blocks == self.demand.blocks_under_way() && self.area.takes_writes(self.core) && self.may_spill(slot)
     }
 
-    /// True for a partial stripe of clients' blocks that all find slots. Of two versions of a block, one would have to wait.
+    /// True for a partial stripe of clients' blocks that all find slots and are worth them. Of two versions of a block, one would have to wait.
     fn may_spill(&self, slot: u32) -> bool {
         let stripe = self.stripes.slots.get(slot);
         let is_full =
             stripe.blocks.len() == self.stripes.streams[stripe.stream.index()].stripe_data_blocks as usize;
         let has_queue = self.area.writes_in_flight + stripe.blocks.len() <= SLOT_WRITES_MAX;
-        if is_full || !has_queue || !stripe.stream.is_clients() {
+        let is_worth_it = self.core.slot_use().takes(SlotChoice::Spill, &self.area.places, self.demand);
+        if is_full || !has_queue || !is_worth_it || !stripe.stream.is_clients() {
             return false;
         }
         let mut new = 0;
@@ -207,9 +203,8 @@ impl Shard {
         }
         let small_blocks = self.small_blocks();
         let is_small = self.clients.requests.get(request).blocks() < small_blocks;
-        let under_way = self.clients.demand.blocks_under_way();
-        let way =
-            is_small.then(|| self.area.way_of_write(&self.core, lba, under_way, small_blocks)).flatten();
+        let demand = &self.clients.demand;
+        let way = is_small.then(|| self.area.way_of_write(&self.core, lba, demand, small_blocks)).flatten();
         let Some(way) = way else { return Some(placement) };
         let Placement { mut frame, protected, data_crc, .. } = placement;
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();

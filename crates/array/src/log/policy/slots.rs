@@ -9,6 +9,7 @@
 
 use crate::log::area::slots::SlotPlaces;
 use crate::log::core::Core;
+use crate::log::policy::adaptive::Demand;
 
 /// What slots are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,9 @@ pub enum SlotUse {
     /// under way.
     #[default]
     Wear,
+    /// Less wear where it costs clients no time: while all blocks that were under way of late find drives of their own in slots, which no
+    /// copy of another waits for.
+    Idle,
     /// Less wear whatever it costs: a free slot is chosen however many blocks are under way.
     AnyDepth,
 }
@@ -28,21 +32,19 @@ pub(in crate::log) enum SlotChoice {
     Overwrite,
     /// To a free one that it is worth.
     Free,
+    /// From a stripe that would be padded.
+    Spill,
 }
 
 impl SlotUse {
-    /// True when a small write may go to a slot, with so many blocks under way.
-    pub(in crate::log) fn takes(
-        self,
-        choice: SlotChoice,
-        places: &SlotPlaces,
-        blocks_under_way: u64,
-    ) -> bool {
+    /// True when a small write may go to a slot, with what clients have under way. Clients that are out of step leave each other alone for
+    /// moments, so [`SlotUse::Idle`] goes by the most of late.
+    pub(in crate::log) fn takes(self, choice: SlotChoice, places: &SlotPlaces, demand: &Demand) -> bool {
+        let fit = |blocks: u64| blocks * u64::from(places.copies) <= u64::from(places.members);
         match (self, choice) {
-            (SlotUse::AnyDepth, _) | (SlotUse::Wear, SlotChoice::Overwrite) => true,
-            (SlotUse::Wear, SlotChoice::Free) => {
-                blocks_under_way * u64::from(places.copies) <= u64::from(places.members)
-            }
+            (SlotUse::AnyDepth, _) | (SlotUse::Wear, SlotChoice::Overwrite | SlotChoice::Spill) => true,
+            (SlotUse::Wear, SlotChoice::Free) => fit(demand.blocks_under_way()),
+            (SlotUse::Idle, _) => fit(demand.blocks()),
         }
     }
 }
@@ -57,6 +59,14 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::policy::tuned::Tuned;
+
+    /// So many blocks are under way.
+    fn demand(blocks: u64) -> Demand {
+        let mut demand = Demand::new(&Tuned::default());
+        (0..blocks).for_each(|_| demand.begin(1));
+        demand
+    }
 
     /// Members and copies of arrays, 3+1, 2+1, 6+1 and 4+2, and the most blocks under way that go to free slots.
     const ARRAYS: [(u32, u32, u64); 4] = [(4, 2, 2), (3, 2, 1), (7, 2, 3), (6, 3, 2)];
@@ -66,10 +76,30 @@ mod tests {
         let wear = SlotUse::Wear;
         for (members, copies, most) in ARRAYS {
             let places = &SlotPlaces { members, copies, blocks: 1, first: 0 };
-            let takes = |blocks: &u64| wear.takes(SlotChoice::Free, places, *blocks);
+            let takes = |blocks: &u64| wear.takes(SlotChoice::Free, places, &demand(*blocks));
             assert_eq!((1..64).take_while(takes).count() as u64, most, "{places:?}");
-            assert!(wear.takes(SlotChoice::Overwrite, places, 64));
-            assert!(SlotUse::AnyDepth.takes(SlotChoice::Free, places, 64));
+            assert!(wear.takes(SlotChoice::Overwrite, places, &demand(64)));
+            assert!(wear.takes(SlotChoice::Spill, places, &demand(64)));
+            assert!(SlotUse::AnyDepth.takes(SlotChoice::Free, places, &demand(64)));
+        }
+    }
+
+    #[test]
+    fn what_costs_no_time_goes_by_the_most_under_way_of_late() {
+        let all = [SlotChoice::Overwrite, SlotChoice::Free, SlotChoice::Spill];
+        for (members, copies, most) in ARRAYS {
+            let places = &SlotPlaces { members, copies, blocks: 1, first: 0 };
+            let takes = |demand: &Demand| all.map(|choice| SlotUse::Idle.takes(choice, places, demand));
+            assert_eq!(takes(&demand(most)), [true; 3], "{places:?}");
+            let mut more = demand(most + 1);
+            assert_eq!(takes(&more), [false; 3], "{places:?}");
+            more.end(most);
+            assert_eq!(takes(&more), [false; 3], "one is alone for a moment");
+            for _ in 0..2 * Tuned::default().demand_writes {
+                more.begin(1);
+                more.end(1);
+            }
+            assert_eq!(takes(&more), [most > 1; 3], "one is left, and others come one by one");
         }
     }
 }
