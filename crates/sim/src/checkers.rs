@@ -110,7 +110,8 @@ impl AtRest<'_> {
         Ok(())
     }
 
-    /// A member that refused writes is as good as new when the engine gave its zones up and moved what they held.
+    /// A member that refused writes is as good as new when the engine gave its zones up and moved what they held; so is one whose windows were
+    /// gone, when what they had held was moved.
     fn forgive_refusals(&mut self) {
         let Some(volume) = self.service.volume().log() else { return };
         let status = volume.engine.status();
@@ -122,6 +123,7 @@ impl AtRest<'_> {
             status.members[member] == MemberState::Active && status.segments_condemned == 0 && !armed[member]
         };
         self.service.ledger.end_refusals(is_over);
+        self.service.ledger.end_windows_gone(is_over);
     }
 
     /// True once another server took the drives of the first.

@@ -934,12 +934,18 @@ impl Drive {
         }
     }
 
-    /// A command in a zone with an area takes effect in part: each block of a write by itself, a commit up to any
-    /// granule on its way.
+    /// A command in a zone with an area takes effect in part: each block of a write by itself, perhaps behind the move of the write pointer
+    /// that it asks for; a commit up to any granule on its way.
     fn tear_in_window(&mut self, command: Command) {
         let Command { token, zone, op } = command;
         match op {
             Op::Write { offset, frames } => {
+                let end = offset + u32::try_from(frames.len()).expect("a transfer");
+                if let Some(end) = self.commit_of_write(zone, end)
+                    && self.random.chance(1, 2)
+                {
+                    self.run(Command { token, zone, op: Op::Commit { end } });
+                }
                 for (offset, frame) in (offset..).zip(frames) {
                     if self.random.chance(1, 2) {
                         let op = Op::Write { offset, frames: vec![frame] };
@@ -956,6 +962,14 @@ impl Drive {
             }
             op => self.apply_stranded(Command { token, zone, op }, false),
         }
+    }
+
+    /// Where a write with this end moves the write pointer of its zone, if it does.
+    fn commit_of_write(&self, zone: ZoneIndex, end: u32) -> Option<u32> {
+        let areas = self.media.geometry().areas?;
+        let window_end = self.media.zone(zone).write_pointer + areas.window_blocks;
+        let passed = end.saturating_sub(window_end).next_multiple_of(areas.granule_blocks);
+        (1..=areas.window_blocks).contains(&passed).then(|| window_end - areas.window_blocks + passed)
     }
 
     /// The power fails: what is in flight is decided, a volatile cache is lost, zones close.

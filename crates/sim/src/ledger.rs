@@ -18,6 +18,8 @@ pub struct Ledger {
     damaged: BTreeSet<usize>,
     /// Blamed members that refused writes and did nothing worse.
     refusing: BTreeSet<usize>,
+    /// Blamed members whose windows were gone and that did nothing worse.
+    windowless: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
     /// A scrub with repair began when all was at rest, and nothing broke since: no damage may be left.
@@ -30,16 +32,17 @@ impl Ledger {
     #[must_use]
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
-        let (damaged, refusing, counts) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let (damaged, refusing, windowless) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         Ledger {
             code,
             blamed,
             has_ever_blamed: false,
             damaged,
             refusing,
+            windowless,
             lacking_zones,
             scrubbed: false,
-            counts,
+            counts: BTreeMap::new(),
         }
     }
 
@@ -50,7 +53,29 @@ impl Ledger {
         self.has_ever_blamed = true;
         self.damaged.remove(&member);
         self.refusing.remove(&member);
+        self.windowless.remove(&member);
         self.count(fault, 1);
+    }
+
+    /// What a member's windows held is gone.
+    pub fn blame_windows(&mut self, member: usize, fault: &'static str) {
+        let is_new = !self.is_blamed(member) || self.windowless.contains(&member);
+        self.blame(member, fault);
+        if is_new {
+            self.windowless.insert(member);
+        }
+    }
+
+    /// All is at rest: what the others had of windows that were gone was moved, and of such members this is recorded.
+    pub fn end_windows_gone(&mut self, is_over: impl Fn(usize) -> bool) {
+        if !self.is_tolerable() {
+            return;
+        }
+        for member in self.windowless.clone().into_iter().filter(|member| is_over(*member)) {
+            self.windowless.remove(&member);
+            self.blamed.remove(&member);
+            self.count("members go on with new windows", 1);
+        }
     }
 
     /// A member refuses a write: it may lose the zone by that, or fail.
@@ -61,6 +86,7 @@ impl Ledger {
             self.refusing.insert(member);
         }
         self.damaged.remove(&member);
+        self.windowless.remove(&member);
         self.count(fault, 1);
     }
 
@@ -82,6 +108,7 @@ impl Ledger {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.has_ever_blamed = true;
         self.refusing.remove(&member);
+        self.windowless.remove(&member);
         if self.blamed.insert(member) {
             self.damaged.insert(member);
         }
@@ -167,6 +194,7 @@ impl Ledger {
             self.blamed.remove(&member);
             self.damaged.remove(&member);
             self.refusing.remove(&member);
+            self.windowless.remove(&member);
         }
     }
 

@@ -43,7 +43,7 @@ impl Bays {
                 service.ledger.blame(member, "drive comes back empty");
             }
             Step::AreaDrop { member } if member < members => {
-                service.ledger.blame(member, "windows gone");
+                service.ledger.blame_windows(member, "windows gone");
                 self.spoilt.insert(member);
                 service.rack.lock().drives[self.drive_of[member]].drop_windows();
             }

@@ -78,9 +78,26 @@ impl Judge {
         }
     }
 
-    /// The policy that superblocks have is that of the world; md would run an array with logs, for all members have one.
+    /// The policy that superblocks have is that of the world, and, while no member is missing, of all that are of the newest update; md would run an array with logs, for
+    /// all members have one.
     pub(super) fn look_at_superblocks(&mut self, assembly: &Assembly<'_>) -> Result<(), Failure> {
         self.stage.adopt(assembly.policy());
+        let events = assembly.superblock().state.events;
+        let differs = |(member, part): &&(&block::md::member::Member, Part)| {
+            matches!(part, Part::Active(_))
+                && member.events() == events
+                && assembly::policy(member.superblock()) != assembly.policy()
+        };
+        // Without the member whose superblock turns the policy, the newest are of a moment in which the others are written.
+        let is_whole = assembly.missing.is_empty();
+        if let Some((member, _)) = assembly.devices.iter().find(differs).filter(|_| is_whole) {
+            return Err(Failure::new(format!(
+                "superblocks of update {events} say {:?} and, that of {}, {:?}",
+                assembly.policy(),
+                member.name,
+                assembly::policy(member.superblock())
+            )));
+        }
         let lacks = |(member, part): &(&block::md::member::Member, Part)| {
             matches!(part, Part::Active(_) | Part::Recovering(..))
                 && member.superblock().ppl_place().is_none()
