@@ -18,6 +18,7 @@ fn a_record_has_what_clients_asked_for_and_the_lab_replays_it() {
     client.read(4_096, 12_288).unwrap();
     // What is no whole block is noted as it was asked for.
     client.write(512, &[7; 1_024]).unwrap();
+    client.write_forced(8_192, &[7; 4_096]).unwrap();
     drop(client);
     server.stop();
     assert_clean(&dir);
@@ -26,9 +27,10 @@ fn a_record_has_what_clients_asked_for_and_the_lab_replays_it() {
         .lines()
         .map(|line| line.rsplit_once(',').map(|(what, at)| (what, at.parse().unwrap())).unwrap())
         .collect();
-    assert_eq!(lines.len(), 67, "{record}");
+    assert_eq!(lines.len(), 68, "{record}");
     assert_eq!((lines[0].0, lines[63].0), ("0,W,0,8192", "0,W,774144,8192"));
-    assert_eq!([64, 65, 66].map(|at| lines[at].0), ["0,F,0,0", "0,R,4096,12288", "0,W,512,1024"]);
+    let others = ["0,F,0,0", "0,R,4096,12288", "0,W,512,1024", "0,U,8192,4096"];
+    assert_eq!([64, 65, 66, 67].map(|at| lines[at].0), others);
     assert!(lines.is_sorted_by_key(|(_, at)| *at), "{record}");
     let again = run_for(SOON, zoneweave().args(["serve", text(&dir), "--record", text(&file)]));
     assert_eq!(again.code(), Some(2), "{again}");

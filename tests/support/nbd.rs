@@ -190,8 +190,17 @@ impl Client {
     }
 
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.write_with(0, offset, data)
+    }
+
+    /// Writes what is durable when it is answered.
+    pub fn write_forced(&mut self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.write_with(FUA, offset, data)
+    }
+
+    fn write_with(&mut self, flags: u16, offset: u64, data: &[u8]) -> Result<(), Failure> {
         let length = u32::try_from(data.len()).unwrap();
-        self.send(&Request { command: WRITE, flags: 0, cookie: offset, offset, length }.to_bytes())?;
+        self.send(&Request { command: WRITE, flags, cookie: offset, offset, length }.to_bytes())?;
         self.send(data)?;
         self.answer(offset)
     }

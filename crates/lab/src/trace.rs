@@ -2,7 +2,7 @@
 //!
 //! | format | a line |
 //! |---|---|
-//! | `alibaba` | `device,R\|W,offset (bytes),length (bytes),timestamp (us)`; records of served volumes also `device,F,0,0,timestamp` (a flush) |
+//! | `alibaba` | `device,R\|W,offset (bytes),length (bytes),timestamp (us)`; records of served volumes also `device,F,0,0,timestamp` (a flush), and `U` for a write with FUA |
 //! | `tencent` | `timestamp (s),offset (sectors),size (sectors),0\|1 (1 writes),volume` |
 //! | `msr` | `timestamp (100 ns),host,disk,Read\|Write,offset (bytes),size (bytes),response time` |
 //! | `cloudphysics` | `version,time (s),SCSI operation (hex),size (bytes),block (512 bytes)` after a line of names |
@@ -55,6 +55,8 @@ pub enum Op {
     Read,
     /// A write.
     Write,
+    /// A write that is durable when it is answered (FUA), which only `alibaba` has.
+    ForcedWrite,
     /// A flush, which only `alibaba` has.
     Flush,
 }

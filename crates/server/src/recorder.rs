@@ -5,7 +5,8 @@
 //! ```
 //! No loop waits for the record: when the queue is full, or the file cannot be written, the record ends, and the log says so. What it has
 //! until then is whole lines in about the order of time; clients notice nothing. Reads, writes and flushes are noted as they begin. Alibaba's
-//! traces have no flushes: `0,F,0,0,1250` is what the lab reads besides. Trims are not noted.
+//! traces have no flushes, and no writes that are durable when they are answered (FUA): `0,F,0,0,1250` and `0,U,4096,8192,1250` are what the lab
+//! reads besides. Trims are not noted.
 
 use base::time::Instant;
 use std::fs::File;
@@ -44,6 +45,8 @@ pub enum NoteKind {
     Read,
     /// A write.
     Write,
+    /// A write that is durable when it is answered.
+    ForcedWrite,
     /// A flush.
     Flush,
 }
@@ -142,6 +145,7 @@ fn write_note(to: &mut impl Write, note: &Note) -> io::Result<()> {
     let what = match kind {
         NoteKind::Read => 'R',
         NoteKind::Write => 'W',
+        NoteKind::ForcedWrite => 'U',
         NoteKind::Flush => return writeln!(to, "0,F,0,0,{at_us}"),
     };
     while bytes > 0 {
@@ -208,6 +212,7 @@ mod tests {
         let long = Note { bytes: LINE_BYTES_MAX + 4_096, ..note(4) };
         recording.recorder().note(long);
         recording.recorder().note(Note { kind: NoteKind::Flush, from: 0, bytes: 0, ..note(5) });
+        recording.recorder().note(Note { kind: NoteKind::ForcedWrite, ..note(6) });
         recording.finish();
         let said = [
             "0,R,4096,8192,1",
@@ -215,6 +220,7 @@ mod tests {
             "0,W,16384,33554432,6",
             "0,W,33570816,4096,6",
             "0,F,0,0,7",
+            "0,U,24576,8192,9",
         ];
         assert_eq!(lines(&held), said);
     }

@@ -65,6 +65,7 @@ impl<'a, A: Array> Replay<'a, A> {
         let Event { op, lba, blocks, .. } = *event;
         let id = match op {
             Op::Read | Op::Write => self.rig.submit(Ask { writes: op == Op::Write, lba, blocks }),
+            Op::ForcedWrite => self.rig.submit_forced(Ask { writes: true, lba, blocks }),
             Op::Flush => self.rig.flush(),
         };
         self.asked.insert(id, (asked, bytes_of(event.blocks)));
@@ -94,16 +95,16 @@ mod tests {
     use super::*;
     use base::time::Nanos;
 
-    /// An array that answers at once and notes what it was asked for; a flush is none.
+    /// An array that answers at once and notes what it was asked for, and whether by force; a flush is none.
     #[derive(Default)]
     struct Noting {
-        asked: Vec<Option<Ask>>,
+        asked: Vec<(Option<Ask>, bool)>,
         answered: u64,
     }
 
     impl Noting {
-        fn note(&mut self, asked: Option<Ask>) -> u64 {
-            self.asked.push(asked);
+        fn note(&mut self, asked: Option<Ask>, is_forced: bool) -> u64 {
+            self.asked.push((asked, is_forced));
             self.asked.len() as u64
         }
     }
@@ -118,11 +119,15 @@ mod tests {
         }
 
         fn submit(&mut self, ask: Ask) -> u64 {
-            self.note(Some(ask))
+            self.note(Some(ask), false)
+        }
+
+        fn submit_forced(&mut self, ask: Ask) -> u64 {
+            self.note(Some(ask), true)
         }
 
         fn flush(&mut self) -> u64 {
-            self.note(None)
+            self.note(None, false)
         }
 
         fn wait(&mut self, _until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()> {
@@ -137,18 +142,24 @@ mod tests {
     }
 
     #[test]
-    fn flushes_are_replayed_as_flushes() {
+    fn flushes_are_replayed_as_flushes_and_forced_writes_by_force() {
         let event = |op, lba, blocks| Event { at: Nanos(0), op, lba, blocks };
-        let events = [event(Op::Write, 8, 2), event(Op::Flush, 0, 0), event(Op::Read, 9, 1)];
+        let events = [
+            event(Op::Write, 8, 2),
+            event(Op::Flush, 0, 0),
+            event(Op::Read, 9, 1),
+            event(Op::ForcedWrite, 5, 1),
+        ];
         let asked = [
-            Some(Ask { writes: true, lba: 8, blocks: 2 }),
-            None,
-            Some(Ask { writes: false, lba: 9, blocks: 1 }),
+            (Some(Ask { writes: true, lba: 8, blocks: 2 }), false),
+            (None, false),
+            (Some(Ask { writes: false, lba: 9, blocks: 1 }), false),
+            (Some(Ask { writes: true, lba: 5, blocks: 1 }), true),
         ];
         let mut closed = Noting::default();
         let measured = closed_loop(&mut closed, &events, 2).expect("replayed");
         assert_eq!(closed.asked, asked);
-        assert_eq!((measured.bytes, measured.latencies_us.len()), (bytes_of(3), 3));
+        assert_eq!((measured.bytes, measured.latencies_us.len()), (bytes_of(4), 4));
         let mut open = Noting::default();
         open_loop(&mut open, &events).expect("replayed");
         assert_eq!(open.asked, asked);

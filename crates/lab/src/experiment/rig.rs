@@ -354,6 +354,12 @@ pub trait Array {
     /// Hands a request to the engine; zeros are written. Returns its number.
     fn submit(&mut self, ask: Ask) -> u64;
 
+    /// Hands a write to the engine that is durable when it is answered, also where drives have volatile caches. To an array that knows no
+    /// other writes it is any.
+    fn submit_forced(&mut self, ask: Ask) -> u64 {
+        self.submit(ask)
+    }
+
     /// Hands a flush to the engine.
     fn flush(&mut self) -> u64;
 
@@ -378,6 +384,10 @@ impl<A: Array + ?Sized> Array for Box<A> {
 
     fn submit(&mut self, ask: Ask) -> u64 {
         (**self).submit(ask)
+    }
+
+    fn submit_forced(&mut self, ask: Ask) -> u64 {
+        (**self).submit_forced(ask)
     }
 
     fn flush(&mut self) -> u64 {
@@ -412,6 +422,10 @@ impl Array for Rig {
 
     fn submit(&mut self, ask: Ask) -> u64 {
         Rig::submit(self, ask)
+    }
+
+    fn submit_forced(&mut self, ask: Ask) -> u64 {
+        self.submit_as(ask, true)
     }
 
     fn flush(&mut self) -> u64 {
@@ -521,13 +535,17 @@ impl Rig {
 
     /// Hands a request to the engine; zeros are written.
     pub fn submit(&mut self, ask: Ask) -> u64 {
+        self.submit_as(ask, false)
+    }
+
+    fn submit_as(&mut self, ask: Ask, force_unit_access: bool) -> u64 {
         let lba = Lba(ask.lba);
         let op = if ask.writes {
             let mut frames = Vec::new();
             let count = usize::try_from(ask.blocks).expect("a usize of blocks");
             self.volume.frames().take_many(count, &mut frames);
             fill_with_zeros(&mut frames);
-            RequestOp::Write { lba, frames, force_unit_access: false }
+            RequestOp::Write { lba, frames, force_unit_access }
         } else {
             RequestOp::Read { lba, blocks: ask.blocks }
         };

@@ -145,6 +145,10 @@ impl Array for StackRig {
         self.array.submit(ask)
     }
 
+    fn submit_forced(&mut self, ask: Ask) -> u64 {
+        self.array.submit_forced(ask)
+    }
+
     fn flush(&mut self) -> u64 {
         self.array.flush()
     }

@@ -98,6 +98,19 @@ impl<V: Timed> VolumeRig<V> {
     }
 }
 
+impl<V: Timed> VolumeRig<V> {
+    fn submit_as(&mut self, ask: Ask, force_unit_access: bool) -> u64 {
+        let lba = Lba(ask.lba);
+        if !ask.writes {
+            return self.request(RequestOp::Read { lba, blocks: ask.blocks });
+        }
+        let mut frames = self.volume.frames().take_vec(ask.blocks as usize);
+        fill_with_zeros(&mut frames);
+        self.user_blocks += u64::from(ask.blocks);
+        self.request(RequestOp::Write { lba, frames, force_unit_access })
+    }
+}
+
 impl<V: Timed> Array for VolumeRig<V> {
     fn now(&self) -> Instant {
         self.now
@@ -108,14 +121,11 @@ impl<V: Timed> Array for VolumeRig<V> {
     }
 
     fn submit(&mut self, ask: Ask) -> u64 {
-        let lba = Lba(ask.lba);
-        if !ask.writes {
-            return self.request(RequestOp::Read { lba, blocks: ask.blocks });
-        }
-        let mut frames = self.volume.frames().take_vec(ask.blocks as usize);
-        fill_with_zeros(&mut frames);
-        self.user_blocks += u64::from(ask.blocks);
-        self.request(RequestOp::Write { lba, frames, force_unit_access: false })
+        self.submit_as(ask, false)
+    }
+
+    fn submit_forced(&mut self, ask: Ask) -> u64 {
+        self.submit_as(ask, true)
     }
 
     fn flush(&mut self) -> u64 {

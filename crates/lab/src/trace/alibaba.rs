@@ -1,5 +1,5 @@
 //! A line of an Alibaba Cloud trace: `device,R|W,offset,length,timestamp`; bytes and microseconds. Records of served volumes have flushes
-//! besides: `device,F,0,0,timestamp`.
+//! besides, `device,F,0,0,timestamp`, and `U` for writes that are durable when they are answered (FUA).
 
 use super::{Op, Problem, Row, fields, number};
 
@@ -8,6 +8,7 @@ pub fn row(line: &str) -> Result<Row, Problem> {
     let op = match operation.trim() {
         "W" => Op::Write,
         "R" => Op::Read,
+        "U" => Op::ForcedWrite,
         "F" => Op::Flush,
         other => return Err(Problem::Operation { text: other.to_owned() }),
     };

@@ -47,11 +47,12 @@ fn fractions_of_seconds_are_exact_and_other_operations_are_left_out() {
 }
 
 #[test]
-fn flushes_of_records_are_requests_without_blocks() {
-    let text = "0,W,4096,4096,1000\n0,F,0,0,1250\n0,R,0,512,1500\n";
+fn flushes_and_forced_writes_of_records_are_read() {
+    let text = "0,W,4096,4096,1000\n0,F,0,0,1250\n0,R,0,512,1500\n0,U,8192,8192,1750\n";
     let events = parse(text, Format::Alibaba, 10).unwrap();
     assert_eq!(events[1], Event { at: Nanos(250_000), op: Op::Flush, lba: 0, blocks: 0 });
-    assert_eq!([0, 2].map(|at| (events[at].op, events[at].lba)), [(Op::Write, 1), (Op::Read, 0)]);
+    let others = [0, 2, 3].map(|at| (events[at].op, events[at].lba));
+    assert_eq!(others, [(Op::Write, 1), (Op::Read, 0), (Op::ForcedWrite, 2)]);
     assert_eq!(volume_blocks(&events), EXTENT_BLOCKS);
     let of_a_range = "line 1: `4096` is no range of a flush, which has none: 0";
     assert_eq!(problem("0,F,0,4096,1", Format::Alibaba), of_a_range);

@@ -165,10 +165,10 @@ impl<'v> Desk<'v> {
         self.operations.insert(operation)
     }
 
-    /// Begins a write.
-    pub(crate) fn open_write(&mut self, party: Party, cookie: u64, range: ByteRange) -> Key {
+    /// Begins a write; a forced one is durable when it is answered.
+    pub(crate) fn open_write(&mut self, party: Party, cookie: u64, range: ByteRange, is_forced: bool) -> Key {
         self.assert_within(range);
-        self.record(NoteKind::Write, range);
+        self.record(if is_forced { NoteKind::ForcedWrite } else { NoteKind::Write }, range);
         self.open(party, cookie, OperationKind::Change, range)
     }
 

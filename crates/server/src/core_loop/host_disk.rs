@@ -311,7 +311,7 @@ impl HostDisk {
                 self.go_on(desk);
             }
             RequestKind::Write => {
-                let operation = desk.open_write(party, cookie, range);
+                let operation = desk.open_write(party, cookie, range, forced);
                 self.held = Some(Held::write(tag, operation, range));
                 self.go_on(desk);
             }

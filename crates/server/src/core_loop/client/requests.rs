@@ -46,7 +46,8 @@ impl Client {
                     return Step::NeedBytes;
                 }
                 self.take_request();
-                let operation = desk.open_write(Party::Client(key), header.cookie, range);
+                let party = Party::Client(key);
+                let operation = desk.open_write(party, header.cookie, range, force_unit_access);
                 self.stage = Stage::Payload { operation, rest: range, force_unit_access };
             }
             Command::Zero { force_unit_access } => {

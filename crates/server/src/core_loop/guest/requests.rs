@@ -134,7 +134,7 @@ impl Guest {
                 self.go_on(key, desk)
             }
             Ok(Command::Write(range)) => {
-                let operation = desk.open_write(party, cookie, range);
+                let operation = desk.open_write(party, cookie, range, forced);
                 self.held = Some(Held::write(request, operation, range));
                 self.go_on(key, desk)
             }
