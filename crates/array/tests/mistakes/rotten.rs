@@ -4,6 +4,7 @@ use super::lost::{rot_tombstones, unreadable};
 use super::mortal::{Fuse, LastCommand, mortals};
 use super::rig::{Rig, Stored, power_cycled, raid5};
 use super::shape::Shape;
+use array::log::scrub::{ScrubOptions, ScrubState};
 use base::random::Random;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -109,4 +110,30 @@ fn collection_turns_doubtful_blocks_into_zeros() {
         rig.remount();
         unreadable(&mut rig);
     }
+}
+
+/// A damaged segment that is open is closed first. While its footers are written there is nothing to collect, and the scrub is not over.
+#[test]
+fn a_scrub_ends_while_the_segments_that_it_closed_are_sealed() {
+    let mut rig = Rig::new(&raid5());
+    rig.write_fua(0, 3);
+    rig.rest();
+    let is_data = |block: &&Stored| block.oob.place.role == Role::Data;
+    let stored = (0..4).flat_map(|member| rig.stored(member)).collect::<Vec<_>>();
+    let damaged = *stored.iter().find(is_data).unwrap();
+    rig.device(damaged.member).with(|drive| drive.fail_reads(damaged.zone, damaged.offset));
+    rig.set_lazy();
+    rig.volume.start_scrub(ScrubOptions { repair: true, rate: None }).unwrap();
+    let mut status = rig.volume.engine.scrub_status().unwrap();
+    for _ in 0..10_000 {
+        rig.turn(&mut Vec::new());
+        status = rig.volume.engine.scrub_status().unwrap();
+        if status.state == ScrubState::Done {
+            break;
+        }
+    }
+    assert_eq!((status.state, status.findings.segments_damaged), (ScrubState::Done, 1), "{status:?}");
+    assert_eq!(status.segments_left, 0, "it said that damage is left: {status:?}");
+    rig.rest();
+    rig.verify();
 }

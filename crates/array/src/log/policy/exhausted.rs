@@ -15,13 +15,13 @@ impl Space<'_> {
     pub(in crate::log) fn is_evacuating(&self, end: u64) -> bool {
         let mut marked =
             self.core.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
-        // One that is open and could not be closed is collected once it is full.
-        marked.any(|(_, segment)| {
-            segment.state != SegmentState::Open
-                && match segment.stream {
-                    Stream::Mapping => self.off_load.may_copy_groups(self.core),
-                    _ => !self.gc_is_at_a_loss(),
-                }
+        marked.any(|(_, segment)| match (segment.state, segment.stream) {
+            // One that could not be closed is collected once it is full.
+            (SegmentState::Open, _) => false,
+            (_, Stream::Mapping) => self.off_load.may_copy_groups(self.core),
+            // One that was closed is no victim yet.
+            (SegmentState::Sealing { .. }, _) => true,
+            _ => !self.gc_is_at_a_loss(),
         })
     }
 
