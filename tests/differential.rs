@@ -27,7 +27,7 @@ const NULL_DISK: &str = "mount -t configfs none /sys/kernel/config
 fn drives_of_all_kinds_walk_alike() {
     if is_inside() {
         walk_alike();
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let scratch = Scratch::new("differential");
         let formats = [format!("{WITH_METADATA},{ZONED}"), format!("{PLAIN},{ZONED}"), PLAIN.to_owned()];
         let device =

@@ -129,7 +129,7 @@ fn formats_are_told_with_their_remedies() {
             _ => second(),
         }
         run_for(SOON, command("umount").arg("/m")).expect("umount");
-    } else if is_asked_for(&["mkfs.ext4", "mkswap"]) {
+    } else if is_asked_for(Kernel::Current, &["mkfs.ext4", "mkswap"]) {
         let scratch = Scratch::new("formats");
         make_images(scratch.path());
         let before = contents(scratch.path());

@@ -6,8 +6,10 @@
 mod support;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::machine::{Machine, is_asked_for};
+use support::kernel::Unpacked;
+use support::machine::{Kernel, Machine, is_asked_for, is_asked_for_in_full};
 use support::run::until;
 use support::scratch::Scratch;
 use support::server::{Server, assert_clean, let_run};
@@ -63,7 +65,7 @@ fn outlive(dir: &Path, scratch: &Scratch) {
 
 #[test]
 fn ext4_outlives_the_server_of_its_disk() {
-    if !is_asked_for(&["mkfs.ext4", "e2fsck"]) {
+    if !is_asked_for(Kernel::Current, &["mkfs.ext4", "e2fsck"]) {
         return;
     }
     let scratch = Scratch::new("machine");
@@ -75,7 +77,7 @@ fn ext4_outlives_the_server_of_its_disk() {
 
 #[test]
 fn ext4_outlives_the_server_of_its_disk_in_place() {
-    if !is_asked_for(&["mkfs.ext4", "e2fsck"]) {
+    if !is_asked_for_in_full(Kernel::Current, &["mkfs.ext4", "e2fsck"]) {
         return;
     }
     let scratch = Scratch::new("machine_inplace");
@@ -83,4 +85,35 @@ fn ext4_outlives_the_server_of_its_disk_in_place() {
     Server::up(&dir, &["--engine", "inplace", "--drives", "4", "--level", "raid5", "--size", "128MiB"])
         .stop();
     outlive(&dir, &scratch);
+}
+
+#[test]
+fn a_kernel_is_prepared_once_by_whoever_comes_first() {
+    let scratch = Scratch::new("kernel");
+    let folder = scratch.join("guest/kernel-9.9");
+    // What an earlier one had downloaded when it was ended.
+    std::fs::create_dir_all(scratch.join("guest/kernel-9.9.new/lib/modules/9.8")).unwrap();
+    let made = AtomicUsize::new(0);
+    let make = |new: &Path| {
+        made.fetch_add(1, Ordering::SeqCst);
+        let_run(Duration::from_millis(100));
+        std::fs::create_dir_all(new.join("boot")).unwrap();
+        std::fs::create_dir_all(new.join("lib/modules/9.9")).unwrap();
+        std::fs::write(new.join("lib/modules/9.9/modules.dep.bin"), "").unwrap();
+        std::fs::write(new.join("boot/vmlinuz-9.9"), "a kernel").unwrap();
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let kernel = Unpacked::provide(folder.clone(), make).unwrap();
+                assert_eq!(kernel.version, "9.9");
+                assert_eq!(std::fs::read(kernel.image).unwrap(), b"a kernel");
+            });
+        }
+    });
+    assert_eq!(made.into_inner(), 1);
+    let refused = Unpacked::provide(scratch.join("guest/kernel-9.10"), |_| Err("not today".to_owned()));
+    assert_eq!(refused.err(), Some("not today".to_owned()));
+    assert!(!scratch.join("guest/kernel-9.10").exists(), "what could not be had is not taken for a kernel");
 }

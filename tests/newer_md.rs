@@ -33,7 +33,7 @@ fn arrays_go_to_md_and_come_back() {
             hand_over(level, policy);
             println!("- level {level} with {policy} went to md and came back, twice cut off");
         }
-    } else if is_asked_for(&PROGRAMS) {
+    } else if is_asked_for(Kernel::V6_12, &PROGRAMS) {
         let inside = Inside {
             name: "arrays_go_to_md_and_come_back",
             kernel: Kernel::V6_12,

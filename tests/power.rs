@@ -17,14 +17,14 @@ use base::random::Random;
 use serde_json::Value;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
-use support::machine::{Kernel, Machine, Parts, is_asked_for};
+use support::machine::{Kernel, Machine, Parts, is_asked_for, is_short};
 use support::nbd::Client;
 use support::outside::{self, Outside};
 use support::run::{SOON, run, until};
 use support::scratch::Scratch;
 use support::server::let_run;
 use support::writer::Oracle;
-use support::{number_from, nvme, random, text};
+use support::{nvme, random, text};
 
 const DRIVES: usize = 4;
 /// Small, so that the collector is at work.
@@ -199,11 +199,10 @@ fn boot(scratch: &Scratch) -> Cut {
 
 #[test]
 fn what_was_acknowledged_outlives_power_cuts() {
-    if !is_asked_for(&["mkfs.ext4"]) {
+    if !is_asked_for(Kernel::Current, &["mkfs.ext4"]) {
         return;
     }
-    let is_short = number_from("ZONEWEAVE_GUEST_SHORT", 0) == 1;
-    let (whole, degraded, caught_up) = if is_short { (1, 1, 0) } else { (12, 5, 3) };
+    let (whole, degraded, caught_up) = if is_short() { (1, 1, 0) } else { (12, 5, 3) };
     let began = Instant::now();
     let scratch = Scratch::new("power");
     let mut cut = boot(&scratch);

@@ -35,7 +35,7 @@ const SLOW: u64 = 16 << 10;
 fn a_drive_that_answers_too_late_keeps_its_place() {
     if is_inside() {
         live();
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let scratch = Scratch::new("slow");
         let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
         let drive = |index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format);

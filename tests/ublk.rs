@@ -29,7 +29,7 @@ const ENDS: u32 = 20;
 fn run(name: &str, inside: fn()) {
     if is_inside() {
         inside();
-    } else if is_asked_for(&PROGRAMS) {
+    } else if is_asked_for(Kernel::V6_12, &PROGRAMS) {
         let inside = Inside {
             name,
             kernel: Kernel::V6_12,

@@ -36,7 +36,7 @@ const SLOW: u64 = 256 << 10;
 fn yanked_drives_cost_no_client_an_error() {
     if is_inside() {
         live();
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let scratch = Scratch::new("yank");
         let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
         let drive = |index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format);

@@ -48,7 +48,7 @@ fn an_array_on_zoned_disks_survives() {
         let disks = (1..=DISKS).map(|index| format!("/dev/nullb{index}")).collect::<Vec<_>>();
         refused(&["create", "/tmp/other", "--drives-path", "/dev/nullb5,/dev/nullb0"], 2, "take one kind");
         live(&disks);
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let prepare = null_disks(
             "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
@@ -64,7 +64,7 @@ fn a_cache_on_zoned_disks_survives() {
             &["/dev/nullb1", "/dev/nullb2", "/dev/nullb3"],
             "/dev/nullb4",
         );
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let prepare = null_disks(
             "echo 512 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
@@ -85,7 +85,7 @@ fn an_array_on_shingled_disks_survives() {
             println!("- {disk}: {}", zones_at_first(disk));
         }
         live(&Vec::from_iter(disks));
-    } else if is_asked_for(&["blkzone"]) {
+    } else if is_asked_for(Kernel::Current, &["blkzone"]) {
         let options = format!(
             "add_host={DISKS}:per_host_store=1:dev_size_mb=272:zbc=managed:zone_size_mb=8:zone_max_open=3:zone_nr_conv=2\
              :sector_size=4096:ndelay=20000"
@@ -103,7 +103,7 @@ fn an_array_on_shingled_disks_survives() {
 fn an_array_on_namespaces_without_metadata_survives() {
     if is_inside() {
         live(&Vec::from_iter((0..DISKS).map(|index| format!("/dev/nvme{index}n1"))));
-    } else if is_asked_for(&[]) {
+    } else if is_asked_for(Kernel::Current, &[]) {
         let scratch = Scratch::new("plain");
         let format = format!("logical_block_size=4096,physical_block_size=4096,{}", nvme::ZONED);
         let drive = |index| nvme::drive(scratch.path(), index, 1 << 30, &format);
@@ -118,7 +118,7 @@ fn an_array_on_namespaces_without_metadata_survives() {
 fn zones_that_die_cost_no_disk() {
     if is_inside() {
         dying();
-    } else if is_asked_for(&["blkzone"]) {
+    } else if is_asked_for(Kernel::Current, &["blkzone"]) {
         let prepare = null_disks(
             "echo 256 > size; echo 4 > zone_size; echo 3 > zone_capacity; echo 14 > zone_max_open",
         );

@@ -1,9 +1,11 @@
 //! A virtual machine: a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, or with drives of its own
 //! and this program inside.
 
-use super::run::{Finished, command, line_of, run_for, until};
+pub use super::kernel::Kernel;
+use super::kernel::{PREPARATION_MAX, Unpacked};
+use super::run::{command, line_of, run_for, until};
 use super::scratch::Scratch;
-use super::{have, is_root, number_from, text};
+use super::{have, is_root, number_from, skip, text};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,28 +14,17 @@ use std::time::Duration;
 /// Programs that any machine needs.
 pub const TOOLS: &[&str] = &["qemu-system-x86_64", "busybox", "modprobe", "depmod", "cpio", "dpkg", "xz"];
 
-const PREPARATION_MAX: Duration = Duration::from_secs(180);
-
 /// Longest time of a machine that runs a test, from its start.
 const MACHINE_MAX: Duration = Duration::from_secs(900);
 
 /// Memory of a machine that runs a test, in MiB.
 const INSIDE_MEMORY: u32 = 3072;
 
-/// Kernel of all machines that need none of their own: `cargo xtask guest --kernel` sets it.
-const KERNEL: &str = "ZONEWEAVE_GUEST_KERNEL";
+/// Shortens tests: `cargo xtask guest --short` sets it.
+const SHORT: &str = "ZONEWEAVE_GUEST_SHORT";
 
 /// Says that this program runs in the machine.
 const INSIDE: &str = "ZONEWEAVE_INSIDE";
-
-/// A kernel of Debian.
-#[derive(Clone, Copy, Debug)]
-pub enum Kernel {
-    /// The one that apt installs here, or an unpacked package that `ZONEWEAVE_KERNEL` names.
-    Current,
-    /// 6.12, or an unpacked package that `ZONEWEAVE_KERNEL_6_12` names.
-    V6_12,
-}
 
 const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -94,8 +85,8 @@ impl Machine {
     /// Boots a machine of these parts, and runs its script.
     #[track_caller]
     pub fn of(scratch: &Path, parts: &Parts) -> Machine {
-        let (kernel, version) = kernel(parts.kernel);
-        let image = initrd(scratch, (&kernel, &version), parts);
+        let kernel = parts.kernel.provide();
+        let image = initrd(scratch, &kernel, parts);
         let console = scratch.join("console");
         // That of a machine before would be taken for what this one says.
         let _none_before = std::fs::remove_file(&console);
@@ -107,7 +98,7 @@ impl Machine {
         qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={memory}M,share=on")]);
         qemu.args(&parts.devices);
         qemu.arg("-serial").arg(format!("file:{}", text(&console)));
-        qemu.arg("-kernel").arg(unpacked(&kernel, &version));
+        qemu.arg("-kernel").arg(&kernel.image);
         qemu.arg("-initrd").arg(image);
         qemu.args([
             "-append",
@@ -156,8 +147,9 @@ pub fn run_inside(scratch: &Scratch, inside: Inside<'_>) {
     let own = std::env::current_exe().unwrap();
     let seed = number_from("ZONEWEAVE_SEED", 26);
     let Inside { name, kernel, devices, modules, programs, prepare } = inside;
+    let short = u32::from(is_short());
     let script = format!(
-        "set -e; export {INSIDE}=1 ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
+        "set -e; export {INSIDE}=1 {SHORT}={short} ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
          {prepare}
          {} --exact {name} --nocapture",
         text(&own)
@@ -180,59 +172,28 @@ pub fn is_inside() -> bool {
     number_from(INSIDE, 0) == 1
 }
 
-/// True when the test shall run here and can; where it runs in the machine, it is another one.
-pub fn is_asked_for(programs: &[&str]) -> bool {
+/// True when the test shall run here and can, with this kernel; where it runs in the machine, it is another one.
+pub fn is_asked_for(kernel: Kernel, programs: &[&str]) -> bool {
     if number_from("ZONEWEAVE_GUEST", 0) == 0 {
         println!("skipped: `cargo xtask guest` runs it");
         return false;
     }
     assert!(is_root(), "the command needs root");
-    have(&[TOOLS, programs].concat())
+    have(&[TOOLS, programs].concat()) && kernel.try_provide().map_or_else(|reason| skip(&reason), |_| true)
 }
 
-/// An unpacked kernel package and its version: the newest that apt knows is downloaded once and never installed.
-#[track_caller]
-fn kernel(kernel: Kernel) -> (PathBuf, String) {
-    let asked = std::env::var(KERNEL).unwrap_or_default();
-    let (variable, name, package) = match kernel {
-        Kernel::Current if asked == "6.12" => return self::kernel(Kernel::V6_12),
-        Kernel::Current => ("ZONEWEAVE_KERNEL", "kernel", "linux-image-amd64"),
-        Kernel::V6_12 => ("ZONEWEAVE_KERNEL_6_12", "kernel-6.12", "linux-image-6.12-amd64"),
-    };
-    let named = std::env::var_os(variable).map(PathBuf::from);
-    let folder =
-        named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/guest").join(name));
-    if !folder.join("boot").is_dir() {
-        let download = "set -e; mkdir -p \"$1.new\"; cd \"$1.new\"
-            package=$(apt-cache depends \"$2\" | sed -n 's/^ *Depends: \\(linux-image-[0-9][^ ]*\\)$/\\1/p' | head -1)
-            apt-get download -q \"$package\"; dpkg -x ./*.deb .; rm ./*.deb; mv \"$1.new\" \"$1\"";
-        done(run_for(PREPARATION_MAX, command("sh").args(["-c", download, "sh", text(&folder), package])));
+/// The same of a test that `--short` leaves out.
+pub fn is_asked_for_in_full(kernel: Kernel, programs: &[&str]) -> bool {
+    if is_short() {
+        println!("skipped: `cargo xtask guest` without --short runs it");
+        return false;
     }
-    let versions = std::fs::read_dir(folder.join("lib/modules")).expect("an unpacked linux-image package");
-    let version = versions.flatten().next().expect("the modules of a kernel").file_name();
-    let version = version.into_string().expect("a version is text");
-    let is_asked_for =
-        asked.is_empty() || matches!(kernel, Kernel::V6_12) || version.starts_with(&format!("{asked}."));
-    assert!(
-        is_asked_for,
-        "{} has kernel {version}: {variable} has to name an unpacked {asked}",
-        folder.display()
-    );
-    (folder, version)
+    is_asked_for(kernel, programs)
 }
 
-/// The kernel without its compression, made once: a machine without KVM takes seconds for that at each start.
-#[track_caller]
-fn unpacked(kernel: &Path, version: &str) -> PathBuf {
-    let image = kernel.join(format!("vmlinux-{version}"));
-    if !image.is_file() {
-        let unpack = "set -e; begin=$(LC_ALL=C grep -aobP '\\xfd7zXZ\\x00' \"$1\" | head -1 | cut -d: -f1)
-            tail -c +$((begin + 1)) \"$1\" | xz -dcq --single-stream > \"$2.new\" || true; mv \"$2.new\" \"$2\"
-            [ \"$(head -c 4 \"$2\" | tail -c 3)\" = ELF ] || cp \"$1\" \"$2\"";
-        let packed = kernel.join("boot").join(format!("vmlinuz-{version}"));
-        done(run_for(PREPARATION_MAX, command("sh").args(["-c", unpack, "sh", text(&packed), text(&image)])));
-    }
-    image
+/// True when a shorter form of a test is asked for, which is what CI runs.
+pub fn is_short() -> bool {
+    number_from(SHORT, 0) == 1
 }
 
 /// QEMU: that of `ZONEWEAVE_QEMU`, with the options in it, or that of this host.
@@ -246,7 +207,7 @@ fn qemu() -> Command {
 
 /// A root file system with busybox, programs, modules and the script.
 #[track_caller]
-fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> PathBuf {
+fn initrd(scratch: &Path, kernel: &Unpacked, parts: &Parts) -> PathBuf {
     let root = scratch.join("root");
     std::fs::create_dir_all(&root).unwrap();
     std::fs::write(root.join("init"), INIT).unwrap();
@@ -257,7 +218,6 @@ fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> Pa
     let image = scratch.join("initrd");
     let make = "set -e; root=$1 kernel=$2 version=$3 image=$4; shift 4
         cd \"$root\"; mkdir -p bin dev proc sys tmp run modules lib lib64 m; chmod 755 init
-        [ -f \"$kernel/lib/modules/$version/modules.dep.bin\" ] || depmod -b \"$kernel\" \"$version\"
         for program in busybox $(cat programs); do cp -L \"$(command -v $program)\" bin/; done
         for file in $(cat files); do
             mkdir -p \"./${file%/*}\"; strip -o \"./$file\" \"$file\" 2> /dev/null || cp -L \"$file\" \"./$file\"
@@ -273,12 +233,7 @@ fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> Pa
             done
         find . | cpio --quiet -o -H newc > \"$image\"";
     let mut shell = command("sh");
-    shell.args(["-c", make, "sh", text(&root), text(kernel), version, text(&image)]);
-    done(run_for(PREPARATION_MAX, shell.args(parts.modules.split(' '))));
+    shell.args(["-c", make, "sh", text(&root), text(&kernel.folder), &kernel.version, text(&image)]);
+    run_for(PREPARATION_MAX, shell.args(parts.modules.split(' '))).expect("the machine's root");
     image
-}
-
-#[track_caller]
-fn done(finished: Finished) {
-    finished.expect("the machine's kernel and root");
 }

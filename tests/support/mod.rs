@@ -12,6 +12,7 @@ pub mod cache;
 pub mod cache_shadow;
 pub mod disk;
 pub mod guest;
+pub mod kernel;
 pub mod loop_device;
 pub mod machine;
 pub mod md;
