@@ -277,3 +277,58 @@ fn what_is_no_drive_is_not_opened() {
     let refused = format(&mut { few }, [9; 16], &mut carry_out).unwrap_err();
     assert!(matches!(refused, OpenError::Layout(_)), "{refused}");
 }
+
+/// Where the first zone lies that turned, and its state.
+fn find(drive: &mut InbandDrive<EmulatedDrive>, zone: u32, count: u32) -> Option<(u32, ZoneState)> {
+    let found = run(drive, zone, Op::FindTurned { count });
+    assert_eq!(found.status, Status::Success);
+    found.report.first().map(|zone| (found.offset, zone.state))
+}
+
+#[test]
+fn zones_that_turned_are_found_one_after_the_other() {
+    let mut drive = formatted();
+    assert_eq!(find(&mut drive, 0, u32::MAX), None);
+    // Two more than the journal's, which are not searched.
+    drive.device_mut().fail_zone(ZoneIndex(0), ZoneState::ReadOnly);
+    assert_eq!(find(&mut drive, 0, u32::MAX), None);
+    drive.device_mut().fail_zone(ZoneIndex(7), ZoneState::ReadOnly);
+    drive.device_mut().fail_zone(ZoneIndex(3), ZoneState::Offline);
+    assert_eq!(find(&mut drive, 0, u32::MAX), Some((1, ZoneState::Offline)));
+    assert_eq!(find(&mut drive, 1, 1), Some((0, ZoneState::Offline)));
+    assert_eq!(find(&mut drive, 2, u32::MAX), Some((3, ZoneState::ReadOnly)));
+    assert_eq!(find(&mut drive, 2, 3), None, "it lies behind those that were asked for");
+    assert_eq!(find(&mut drive, 1, 0), None);
+    assert_eq!(run(&mut drive, 6, Op::FindTurned { count: 1 }).status, Status::LbaOutOfRange);
+    // Reports say what a search has found.
+    let report = run(&mut drive, 0, Op::Report { count: 6 }).report;
+    let states: Vec<_> = report.iter().map(|zone| zone.state).collect();
+    assert_eq!((states[1], states[5]), (ZoneState::Offline, ZoneState::ReadOnly));
+    assert!([0, 2, 3, 4].iter().all(|&zone| states[zone] == ZoneState::Empty));
+    // The next process finds them, too.
+    assert_eq!(find(&mut reopened(&drive), 0, u32::MAX), Some((1, ZoneState::Offline)));
+}
+
+#[test]
+fn a_zone_that_turned_worse_is_found_as_it_is_now() {
+    let mut drive = formatted();
+    drive.device_mut().fail_zone(ZoneIndex(4), ZoneState::ReadOnly);
+    assert_eq!(find(&mut drive, 0, u32::MAX), Some((2, ZoneState::ReadOnly)));
+    drive.device_mut().fail_zone(ZoneIndex(4), ZoneState::Offline);
+    assert_eq!(find(&mut drive, 0, u32::MAX), Some((2, ZoneState::Offline)));
+}
+
+#[test]
+fn a_search_frees_the_place_of_a_zone_that_turned() {
+    let mut drive = formatted();
+    let begin = |drive: &mut InbandDrive<EmulatedDrive>, zone| {
+        run(drive, zone, Op::Write { offset: 0, frames: frames(3) }).status
+    };
+    // Four zones may be in use, two of them are the journal's.
+    assert_eq!([0, 1].map(|zone| begin(&mut drive, zone)), [Status::Success; 2]);
+    drive.device_mut().fail_zone(ZoneIndex(2), ZoneState::ReadOnly);
+    assert_eq!(begin(&mut drive, 2), Status::TooManyActiveZones);
+    assert_eq!(find(&mut drive, 0, 6), Some((0, ZoneState::ReadOnly)));
+    assert_eq!(begin(&mut drive, 2), Status::Success);
+    assert_eq!(seen(&run(&mut drive, 0, Op::Read { offset: 0, frames: frames(2) })), [(1, 101), (2, 102)]);
+}
