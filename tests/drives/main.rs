@@ -12,6 +12,7 @@ mod older_copies;
 mod qualify;
 mod re_add;
 mod record;
+mod recorded;
 mod replace;
 mod scrub;
 mod signatures;

@@ -21,6 +21,7 @@ pub mod nbd;
 pub mod nvme;
 pub mod outside;
 pub mod reader;
+pub mod recorded_disks;
 pub mod run;
 pub mod scratch;
 pub mod server;

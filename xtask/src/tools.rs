@@ -59,6 +59,10 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("cryptsetup"), package: "cryptsetup-bin", tests: "drives" },
     Tool { probe: Probe::Program("pvcreate"), package: "lvm2", tests: "drives" },
     Tool { probe: Probe::Program("sfdisk"), package: "fdisk", tests: "drives" },
+    Tool { probe: Probe::Program("qemu-storage-daemon"), package: "qemu-system-common", tests: "drives" },
+    Tool { probe: Probe::Program("qemu-system-x86_64"), package: "qemu-system-x86", tests: "guest" },
+    Tool { probe: Probe::Program("depmod"), package: "kmod", tests: "guest" },
+    Tool { probe: Probe::Program("xz"), package: "xz-utils", tests: "guest" },
     Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "drives" },
 ];
 
