@@ -3,7 +3,7 @@
 use super::run::{SOON, until};
 use super::server::status;
 use super::text;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 /// Blocks of 4,096 bytes with 64 bytes of metadata apart.
@@ -25,7 +25,10 @@ pub fn namespace(scratch: &Path, (index, number): (usize, u32), bytes: u64, form
     let file = text(&image);
     [
         "-drive".to_owned(),
-        format!("file={file},id=z{index}n{number},format=raw,if=none,cache=unsafe,discard=unmap"),
+        format!(
+            "file={file},id=z{index}n{number},format=raw,if=none,cache=unsafe,discard=unmap,\
+             node-name=z{index}n{number}-raw,file.node-name=z{index}n{number}-file"
+        ),
         "-device".to_owned(),
         format!("nvme-ns,drive=z{index}n{number},bus=nvme{index},nsid={number},{format}"),
     ]
@@ -62,18 +65,27 @@ pub fn monitor(scratch: &Path) -> Vec<String> {
 /// Prepares the line to the monitor, in the machine.
 pub const MONITOR_LINE: &str = "stty -F /dev/ttyS1 raw -echo";
 
+/// Answers after which the monitor does not understand: what it said before somebody listened may have been echoed to it, line by line.
+const MISUNDERSTANDINGS_MAX: u32 = 50;
+
 /// The monitor, in the machine.
 pub struct Monitor {
     line: std::fs::File,
+    /// What it says, for as long as the line is open: a line that is read ahead of time is not lost.
+    said: BufReader<std::fs::File>,
+    /// Commands so far, each of which has its number in its answer.
+    asked: u32,
 }
 
 impl Monitor {
     /// Begins to talk to it.
     pub fn new() -> Monitor {
         let line = std::fs::File::options().read(true).write(true).open("/dev/ttyS1").unwrap();
-        let mut monitor = Monitor { line };
-        // What it said before somebody listened may have been echoed to it, which it does not understand.
-        let is_heard = (0..5).any(|_| monitor.try_ask("qmp_capabilities", "{}").is_ok());
+        let said = BufReader::new(line.try_clone().unwrap());
+        let mut monitor = Monitor { line, said, asked: 0 };
+        // This byte ends what it may be in the middle of. What follows the first answer is answered in turn.
+        monitor.line.write_all(b"\xff\n").unwrap();
+        let is_heard = (0..MISUNDERSTANDINGS_MAX).any(|_| monitor.try_ask("qmp_capabilities", "{}").is_ok());
         assert!(is_heard, "QEMU's monitor does not understand");
         monitor
     }
@@ -86,14 +98,22 @@ impl Monitor {
     }
 
     fn try_ask(&mut self, command: &str, arguments: &str) -> Result<(), String> {
-        writeln!(self.line, "{{\"execute\": \"{command}\", \"arguments\": {arguments}}}").unwrap();
-        for line in BufReader::new(&self.line).lines() {
-            match line.unwrap() {
-                // It was asked twice.
-                line if line.contains("already complete") => {}
-                line if line.contains("\"error\"") => return Err(line),
-                line if line.contains("\"return\"") => return Ok(()),
-                _ => {}
+        self.asked += 1;
+        let number = format!("\"id\": {}", self.asked);
+        writeln!(self.line, "{{\"execute\": \"{command}\", \"arguments\": {arguments}, {number}}}").unwrap();
+        let is_own =
+            |line: &str| line.contains(&format!("{number},")) || line.contains(&format!("{number}}}"));
+        for line in self.said.by_ref().lines() {
+            let line = line.unwrap();
+            let is_refused = line.contains("\"error\"");
+            match is_own(&line) {
+                // It was asked before, and what it answered was not.
+                true if is_refused && line.contains("already complete") => return Ok(()),
+                true if is_refused => return Err(line),
+                true => return Ok(()),
+                // It did not understand something, which may have been this.
+                false if is_refused && !line.contains("\"id\"") => return Err(line),
+                false => {}
             }
         }
         panic!("the monitor is gone");
@@ -105,6 +125,45 @@ impl Monitor {
         self.ask(
             "block_set_io_throttle",
             &format!("{{\"device\": \"z{index}n1\", \"bps\": {bytes}, {others}}}"),
+        );
+    }
+}
+
+/// Sectors of 512 bytes, as QEMU counts, of a block.
+const SECTORS_OF_BLOCK: u64 = 8;
+
+impl Monitor {
+    /// From now on these blocks of the first namespace of a controller cannot be read.
+    pub fn spoil(&mut self, index: usize, blocks: &[u64]) {
+        let rule = |block: &u64| {
+            let sector = block * SECTORS_OF_BLOCK;
+            format!("{{\"event\": \"none\", \"iotype\": \"read\", \"once\": false, \"sector\": {sector}}}")
+        };
+        let rules = blocks.iter().map(rule).collect::<Vec<_>>().join(", ");
+        self.ask(
+            "blockdev-add",
+            &format!(
+                "{{\"driver\": \"blkdebug\", \"node-name\": \"z{index}n1-spoilt\", \"image\": \"z{index}n1-file\", \
+                 \"inject-error\": [{rules}]}}"
+            ),
+        );
+        self.lay_on(index, "spoilt");
+    }
+
+    /// All blocks of it can be read again.
+    pub fn unspoil(&mut self, index: usize) {
+        self.lay_on(index, "file");
+        self.ask("blockdev-del", &format!("{{\"node-name\": \"z{index}n1-spoilt\"}}"));
+    }
+
+    /// Lays the image of a namespace on another node of QEMU's.
+    fn lay_on(&mut self, index: usize, node: &str) {
+        self.ask(
+            "blockdev-reopen",
+            &format!(
+                "{{\"options\": [{{\"driver\": \"raw\", \"node-name\": \"z{index}n1-raw\", \"file\": \"z{index}n1-{node}\", \
+                 \"discard\": \"unmap\", \"cache\": {{\"no-flush\": true}}}}]}}"
+            ),
         );
     }
 }

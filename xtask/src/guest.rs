@@ -1,15 +1,27 @@
 //! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), that have drives for arrays
-//! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs) or answer too late (tests/slow.rs), and lose their power (tests/power.rs), or a volume as a disk of
+//! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs), answer too late (tests/slow.rs) or cannot be read (tests/media.rs), and lose their power (tests/power.rs), or a volume as a disk of
 //! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs), or a newer md (tests/newer_md.rs).
 
 use crate::phase::{cargo, run as run_program};
+use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Programs of tests that boot machines.
-const PROGRAMS: [&str; 10] =
-    ["machine", "zns", "zoned", "yank", "slow", "power", "ublk", "formats", "differential", "newer_md"];
+const PROGRAMS: [&str; 11] = [
+    "machine",
+    "zns",
+    "zoned",
+    "yank",
+    "slow",
+    "media",
+    "power",
+    "ublk",
+    "formats",
+    "differential",
+    "newer_md",
+];
 /// Those of the short form.
 const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
 /// Those that a kernel of their own is for.
@@ -80,6 +92,7 @@ impl Options {
 /// When a machine lost something, QEMU is not there, or a name is none of a program of tests.
 pub fn run(words: &[String]) -> Result<ExitCode> {
     let Options { is_short, kernel, qemu, programs } = Options::parse(words)?;
+    tools::provide()?;
     let mut tests = cargo();
     tests.args(["test", "--release", "--package", "zoneweave"]);
     tests.args(programs.iter().flat_map(|program| ["--test", program]));

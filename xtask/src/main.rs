@@ -132,9 +132,9 @@ const COMMANDS: &[Command] = &[
                engines; kills the server\nthree times under ext4 and compares every file at the end (tests/machine.rs). Another \
                machine has NVMe drives with zones, and an array on them\nwhose server is killed and whose drives are pulled \
                (tests/zns.rs). Others have zoned disks without metadata, whose zones die\n(tests/zoned.rs), drives that are \
-               yanked (tests/yank.rs) or answer too late (tests/slow.rs), lose their power under load (tests/power.rs),\nor have \
-               volumes as disks of their own (tests/ublk.rs). NAME is machine, zns, zoned, yank, slow, power, ublk,\nformats, \
-               differential or newer_md. --short: machine, zns, and power with two cuts. --kernel: all machines boot it, and \
+               yanked (tests/yank.rs), answer too late (tests/slow.rs) or cannot be read (tests/media.rs), lose their power under load\n(tests/power.rs), or have \
+               volumes as disks of their own (tests/ublk.rs). NAME is machine, zns, zoned, yank, slow, media, power, ublk,\nformats, \
+               differential or newer_md. --short: machine, zns and power with two cuts, each in short. --kernel: all machines boot it, and \
                what is about 6.12 is left out\nwith 6.1. --qemu: another QEMU, with options behind its path if need be. As root, half an hour for all. The kernel's package is downloaded\n\
                to target/guest and unpacked, never installed; \
                ZONEWEAVE_KERNEL names an unpacked one, ZONEWEAVE_KERNEL_6_12 that of 6.12. Debian: qemu-system-x86 busybox-static cpio kmod.",
