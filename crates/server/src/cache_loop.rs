@@ -141,7 +141,7 @@ struct Seat {
 }
 
 /// The loop: clients that are served, and what they share.
-struct Server<'a> {
+struct CacheServer<'a> {
     common: Common<'a>,
     clients: Clients,
     entrance: Entrance,
@@ -158,13 +158,13 @@ fn wall() -> WallMillis {
     WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-impl<'a> Server<'a> {
+impl<'a> CacheServer<'a> {
     fn new(
         config: &'a CacheServerConfig,
         service: Service,
         cache: Node<'a>,
         (front, seat): (Front, Seat),
-    ) -> Result<Server<'a>, RunError> {
+    ) -> Result<CacheServer<'a>, RunError> {
         let clock = service.clock;
         let common = Common {
             config,
@@ -177,7 +177,7 @@ impl<'a> Server<'a> {
             cache_is_busy: false,
             next_sweep: None,
         };
-        Ok(Server {
+        Ok(CacheServer {
             common,
             clients: Clients::new(),
             entrance: Entrance::default(),
@@ -190,6 +190,7 @@ impl<'a> Server<'a> {
     }
 
     fn run(mut self) -> Result<(), RunError> {
+        assert!(self.common.phase == Phase::Serving, "a loop begins with its service");
         self.common.doors.open(&mut self.common.ring)?;
         while self.common.phase != Phase::Done {
             self.turn()?;
@@ -234,6 +235,7 @@ impl<'a> Server<'a> {
 
     fn take_completions(&mut self) -> io::Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
+        assert!(completions.is_empty(), "{} completions were not heeded", completions.len());
         self.common.ring.completions(&mut completions);
         for completion in completions.drain(..) {
             self.on_completion(completion)?;

@@ -226,6 +226,7 @@ impl<'a> Server<'a> {
     }
 
     fn run(mut self) -> Result<(), RunError> {
+        assert!(self.common.phase == Phase::Serving, "a loop begins with its service");
         self.common.doors.open(&mut self.common.ring)?;
         self.disk.open(&mut self.common)?;
         while self.common.phase != Phase::Done {
@@ -280,6 +281,7 @@ impl<'a> Server<'a> {
 
     fn take_completions(&mut self) -> io::Result<()> {
         let mut completions = std::mem::take(&mut self.completions);
+        assert!(completions.is_empty(), "{} completions were not heeded", completions.len());
         self.common.ring.completions(&mut completions);
         if !completions.is_empty() {
             self.last_completion = self.common.desk.now;
@@ -401,7 +403,8 @@ impl<'a> Server<'a> {
                 self.relieve_shortage();
                 return Ok(());
             }
-            self.common.desk.waiting.pop_front();
+            let first = self.common.desk.waiting.pop_front();
+            assert!(first == Some(party), "{first:?} is served before {party:?}");
             self.common.desk.granted = Some(party);
             match party {
                 Party::Client(key) => self.clients.serve(&mut self.common, key)?,

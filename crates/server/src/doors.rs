@@ -94,6 +94,8 @@ impl Doors {
 
     /// Begins to accept, and to wait for what wakes the loop.
     pub(crate) fn open(&mut self, ring: &mut Ring<Token>) -> io::Result<()> {
+        let all = self.clients.iter().flatten().chain(self.guests.iter().flatten().map(|own| &own.door));
+        assert!(all.chain(&self.control).all(|door| door.accepting.is_none()), "doors are opened once");
         for index in 0..self.clients.len() {
             self.open_at(ring, Token::Door(index))?;
         }
@@ -188,6 +190,8 @@ impl Doors {
     /// Begins to accept at a door, if it is there.
     pub(crate) fn accept_at(&mut self, ring: &mut Ring<Token>, token: Token) -> io::Result<()> {
         if let Some(door) = self.at(token) {
+            let pauses = door.accepting.is_none() || door.retry_due.is_none();
+            assert!(pauses, "{token:?} accepts, and pauses");
             door.retry_due = None;
             door.accepting = Some(match token {
                 Token::GuestDoor(_) => ring.accept_one(&door.fd, token)?,

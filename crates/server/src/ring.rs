@@ -221,6 +221,7 @@ impl<T: Copy> Ring<T> {
     /// # Errors
     /// When the kernel refuses submissions.
     pub fn cancel(&mut self, id: OperationId) -> io::Result<()> {
+        assert!(id.0 < self.in_flight.len(), "operation {} of {} is cancelled", id.0, self.in_flight.len());
         let entry = opcode::AsyncCancel::new(user_data(id)).build().user_data(CANCELLATION);
         self.push_entry(&entry)
     }
@@ -282,6 +283,8 @@ impl<T: Copy> Ring<T> {
         if !more {
             self.in_flight[index] = None;
             self.vacant.push(index);
+            let (vacant, all) = (self.vacant.len(), self.in_flight.len());
+            assert!(vacant <= all, "{vacant} places of {all} are vacant");
         }
         Completion { token, event, more }
     }

@@ -66,6 +66,7 @@ impl<T> Slab<T> {
             return None;
         }
         let entry = slot.entry.take()?;
+        debug_assert!(!self.vacant.contains(&key.index), "slot {} is vacant twice", key.index);
         slot.generation = slot.generation.wrapping_add(1);
         self.vacant.push(key.index);
         Some(entry)

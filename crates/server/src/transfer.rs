@@ -76,6 +76,8 @@ impl Transfer {
     /// Pieces left to send or receive.
     #[must_use]
     pub fn pieces_left(&self) -> &[Piece] {
+        let (done, all) = (self.pieces_done, self.pieces.len());
+        assert!(done <= all, "{done} pieces of {all} are done");
         &self.pieces[self.pieces_done..]
     }
 

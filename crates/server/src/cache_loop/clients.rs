@@ -162,6 +162,7 @@ impl Clients {
     ) {
         let now = common.front.now;
         let Some(connection) = self.connected.at(key) else { return };
+        assert!(connection.is_receiving(), "bytes come for whoever has asked for some");
         let count = *result.as_ref().unwrap_or(&0);
         connection.end_receive(transfer, count, now);
         common.front.statistics.bytes_in += u64::try_from(count).unwrap_or(0);
@@ -278,7 +279,7 @@ impl Clients {
         }
         connection.count_memory(&mut common.front);
         let transfer = connection.begin_receive(common.front.now);
-        connection.receiving = Some(common.ring.receive(&connection.socket, transfer, Token::Client(key))?);
+        common.ring.receive(&connection.socket, transfer, Token::Client(key))?;
         Ok(())
     }
 

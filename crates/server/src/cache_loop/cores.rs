@@ -7,7 +7,7 @@
 
 use super::node::{self, Node};
 use super::peers::Peers;
-use super::{CacheServerConfig, Seat, ServedCache, Server, fronts, owner_of, owners, wall};
+use super::{CacheServer, CacheServerConfig, Seat, ServedCache, fronts, owner_of, owners, wall};
 use crate::colleagues::{Arrivals, Colleague, Role, hire, join};
 use crate::core_loop::{RunError, Service};
 use crate::resp::front::Front;
@@ -47,7 +47,7 @@ impl<'c> Kit<'c> {
         let Equipment { node, front, peers, wake_fds } = self.equipment;
         self.service.wake_fds = wake_fds;
         let seat = Seat { role: Role::Front(self.arrivals), peers, without_clients: self.without_clients };
-        Server::new(config, self.service, node, (front, seat))?.run()
+        CacheServer::new(config, self.service, node, (front, seat))?.run()
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn run<'c>(
             threads.push(thread.spawn_scoped(scope, serve).map_err(RunError::Cores)?);
         }
         let seat = Seat { role: Role::First(colleagues), peers, without_clients };
-        let first = Server::new(config, service, node, (front, seat));
-        join(threads, first.and_then(Server::run))
+        let first = CacheServer::new(config, service, node, (front, seat));
+        join(threads, first.and_then(CacheServer::run))
     })
 }

@@ -181,6 +181,7 @@ impl Cache for Node<'_> {
 
     fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
         let mut came = std::mem::take(&mut self.came);
+        assert!(came.is_empty(), "{} replies were not joined", came.len());
         let mut is_busy = self.hub.as_mut().is_some_and(|hub| hub.turn((now, wall), &mut came));
         self.routes.turn(&mut came);
         for reply in came.drain(..) {

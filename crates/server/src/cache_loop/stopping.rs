@@ -8,7 +8,7 @@
 //! With more cores than one, a loop whose clients have left says so to those that have shards, and these write what they have when all have
 //! said it. The first one ends last: each of the others keeps the limits above.
 
-use super::Server;
+use super::CacheServer;
 use crate::core_loop::RunError;
 use base::time::Instant;
 use std::io;
@@ -53,7 +53,7 @@ impl Phase {
     }
 }
 
-impl Server<'_> {
+impl CacheServer<'_> {
     /// Moves on if it is time to.
     pub(super) fn advance_phase(&mut self) -> io::Result<()> {
         let now = self.common.front.now;

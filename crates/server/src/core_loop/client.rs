@@ -105,6 +105,31 @@ enum Stage {
     Closing,
 }
 
+impl Stage {
+    /// Stages that may follow this one.
+    fn may_become(&self, next: &Stage) -> bool {
+        match self {
+            Stage::Handshake(_) => matches!(next, Stage::Header | Stage::Closing),
+            Stage::Header => !matches!(next, Stage::Handshake(_)),
+            Stage::Payload { .. } => matches!(next, Stage::Payload { .. } | Stage::Header | Stage::Closing),
+            Stage::Skip { .. } => matches!(next, Stage::Skip { .. } | Stage::Header | Stage::Closing),
+            Stage::Reading { .. } => matches!(next, Stage::Reading { .. } | Stage::Header | Stage::Closing),
+            Stage::Closing => matches!(next, Stage::Closing),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Handshake(_) => "its handshake",
+            Stage::Header => "a header",
+            Stage::Payload { .. } => "a payload",
+            Stage::Skip { .. } => "a payload that is skipped",
+            Stage::Reading { .. } => "a long read",
+            Stage::Closing => "its end",
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Client {
     pub(crate) socket: Rc<OwnedFd>,
@@ -179,7 +204,7 @@ impl Client {
         }
         match step {
             Step::Pause(pause) => self.pause = Some(pause),
-            Step::NeedBytes if is_stopping && self.is_between_requests() => self.stage = Stage::Closing,
+            Step::NeedBytes if is_stopping && self.is_between_requests() => self.enter(Stage::Closing),
             Step::NeedBytes | Step::Again => self.watch_for_bytes(desk.now, config),
         }
         Ok(())
@@ -201,6 +226,18 @@ impl Client {
         }
     }
 
+    /// Another stage begins.
+    fn enter(&mut self, next: Stage) {
+        assert!(
+            self.stage.may_become(&next),
+            "client {}: {} does not follow {}",
+            self.presence.number,
+            next.name(),
+            self.stage.name()
+        );
+        self.stage = next;
+    }
+
     fn is_between_requests(&self) -> bool {
         matches!(self.stage, Stage::Header | Stage::Handshake(_) | Stage::Closing)
     }
@@ -217,10 +254,10 @@ impl Client {
                 self.inbox.consume(taken);
                 if taken == bytes_left {
                     self.push_error(cookie, error, text);
-                    self.stage = Stage::Header;
+                    self.enter(Stage::Header);
                     return Ok(Step::Again);
                 }
-                self.stage = Stage::Skip { bytes_left: bytes_left - taken, cookie, error, text };
+                self.enter(Stage::Skip { bytes_left: bytes_left - taken, cookie, error, text });
                 Ok(Step::NeedBytes)
             }
             Stage::Reading { operation, range, next_block } => {
@@ -258,9 +295,9 @@ impl Client {
                 );
                 self.structured = agreement.structured;
                 self.handshake_due = None;
-                self.stage = Stage::Header;
+                self.enter(Stage::Header);
             }
-            Progress::HungUp => self.stage = Stage::Closing,
+            Progress::HungUp => self.enter(Stage::Closing),
         }
         Ok(Step::Again)
     }
@@ -284,13 +321,13 @@ impl Client {
             log::debug!("client {}: hung up in the middle of a message", self.presence.number);
         }
         self.abandon_stage(desk);
-        self.stage = Stage::Closing;
+        self.enter(Stage::Closing);
     }
 
     /// The server is stopping: a client that rests between requests has nothing more to say.
     pub(crate) fn finish_if_resting(&mut self) {
         if self.inbox.is_receiving() && self.is_between_requests() {
-            self.stage = Stage::Closing;
+            self.enter(Stage::Closing);
         }
     }
 
@@ -309,6 +346,7 @@ impl Client {
     pub(crate) fn shrink(&mut self) -> bool {
         let is_asked = std::mem::take(&mut self.is_shrinking);
         if is_asked {
+            assert!(!self.inbox.is_receiving(), "staging shrinks between receives");
             self.inbox.shrink();
         }
         is_asked
@@ -329,6 +367,7 @@ impl Client {
     /// A transfer with `frames_count` frames is sent.
     pub(crate) fn on_sent(&mut self, frames_count: usize) {
         self.send_watch.disarm();
+        assert!(!self.outbox.is_sending(), "one transfer is sent at a time");
         assert!(self.frames_owed >= frames_count, "frames are sent that were asked for");
         self.frames_owed -= frames_count;
     }
@@ -354,7 +393,12 @@ impl Client {
     /// The client is dropped: its frames go home, its unfinished operations end.
     pub(crate) fn close(&mut self, desk: &mut Desk<'_>) {
         self.abandon_stage(desk);
-        self.stage = Stage::Closing;
+        self.enter(Stage::Closing);
+        assert!(
+            self.operations_count <= OPERATIONS_MAX,
+            "{} operations are under way",
+            self.operations_count
+        );
         self.inbox.close(desk.volume.frames());
         self.outbox.close(desk.volume.frames());
     }

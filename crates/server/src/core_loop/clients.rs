@@ -199,6 +199,7 @@ impl Clients {
         if client.wants_bytes() {
             let then_staging = client.payload_ends_with_part();
             let transfer = client.inbox.leave(then_staging);
+            assert!(client.receiving.is_none(), "client {}: two receives", client.presence.number);
             client.receiving = Some(common.ring.receive(&client.socket, transfer, Token::Client(key))?);
         }
         common.look_again(client.due());

@@ -191,6 +191,7 @@ impl<'v> Desk<'v> {
     /// has ended by this, false when the answers to its parts will end it.
     pub(crate) fn abandon(&mut self, operation: Key) -> bool {
         let entry = self.operations.at(operation).expect("clients abandon what they have opened");
+        assert!(entry.is_issuing, "an operation is given up whose last part was asked for");
         entry.is_issuing = false;
         entry.has_failed = true;
         let has_ended = entry.parts_pending == 0;
@@ -252,6 +253,7 @@ impl<'v> Desk<'v> {
         force_unit_access: bool,
         is_last_range: bool,
     ) {
+        self.assert_within(range);
         let mut rest = range;
         while rest.from < rest.to {
             let cut = Cut::first(rest, u64::MAX);
@@ -326,7 +328,9 @@ impl<'v> Desk<'v> {
     pub(crate) fn take_frames(&mut self, blocks: u64, into: &mut Vec<Frame>) {
         let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
         assert!(count <= self.frames_available(), "one frame is left for merges");
+        let before = into.len();
         self.volume.frames().take_many(count, into);
+        assert!(into.len() == before + count, "{} frames of {count} were there", into.len() - before);
     }
 
     fn submit_change(&mut self, operation: Key, op: RequestOp) {
@@ -364,6 +368,7 @@ impl<'v> Desk<'v> {
             has_failed: if is_read { part_failed } else { operation.has_failed },
             is_last: operation.parts_pending == 0 && !operation.is_issuing,
         };
+        assert!(is_read || answer.frames.is_empty(), "frames of a write have gone home");
         if answer.is_last {
             self.operations.remove(key);
         }

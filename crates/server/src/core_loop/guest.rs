@@ -142,6 +142,8 @@ impl Guest {
 
     /// True when it has left and nothing of it is in the volume any more.
     pub(super) fn is_gone(&self) -> bool {
+        let in_flight: usize = self.lines.iter().map(|line| line.in_flight).sum();
+        assert!(in_flight <= REQUESTS_MAX, "{in_flight} requests of {REQUESTS_MAX} are not answered");
         self.is_leaving && self.requests.len() == 0
     }
 

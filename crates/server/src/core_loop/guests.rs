@@ -65,6 +65,7 @@ impl Guests {
 
     fn poll_socket(&mut self, common: &mut Common<'_>, key: Key) -> io::Result<()> {
         let Some(guest) = self.connected.at(key) else { return Ok(()) };
+        assert!(guest.polling.is_none(), "front end {}: its socket is polled twice", guest.number);
         guest.polling = Some(common.ring.poll(&guest.socket, Token::Guest(key))?);
         Ok(())
     }
@@ -129,6 +130,7 @@ impl Guests {
                 common.ring.cancel(id)?;
             }
             line.kick_number = line.kick_number.wrapping_add(1);
+            assert!(line.polling.is_none(), "two kicks of queue {queue} are polled");
             if let Some(kick) = &vring.kick {
                 line.polling = Some(common.ring.poll(kick, Token::Kick(key, queue, line.kick_number))?);
             }
@@ -254,6 +256,7 @@ impl Guests {
             line.call_again = true;
             return Ok(());
         }
+        assert!(!line.call_again, "queue {queue} is to be called again, and no call is under way");
         line.is_calling = true;
         common.ring.signal(call, Token::Call(key, queue))?;
         Ok(())
@@ -271,6 +274,7 @@ impl Guests {
             log::warn!("front end {}: queue {queue} cannot be called: {error}", guest.number);
         }
         let line = &mut guest.lines[queue];
+        assert!(line.is_calling, "a call of queue {queue} ends that was not begun");
         line.is_calling = false;
         if std::mem::take(&mut line.call_again) { self.call(common, key, queue) } else { Ok(()) }
     }

@@ -65,6 +65,7 @@ impl<R: Copy> Held<R> {
     ) -> Progress<R> {
         let blocks = self.blocks(desk);
         assert!(blocks > 0, "what is held is not through");
+        assert!(blocks <= desk.part_blocks_max, "a part of {blocks} blocks, of {}", desk.part_blocks_max);
         let (step, is_last) = match self.step {
             Step::Read(next) => {
                 desk.read_part(self.operation, next, blocks);
@@ -81,6 +82,7 @@ impl<R: Copy> Held<R> {
                     return Progress::NoData { has_ended: desk.abandon(self.operation) };
                 }
                 let next = from + cut.bytes();
+                assert!(next <= self.range.to, "a part ends at byte {next} of {:?}", self.range);
                 let is_last = next == self.range.to;
                 desk.write_part(self.operation, cut, frames, forced, is_last);
                 (Step::Write(next), is_last)

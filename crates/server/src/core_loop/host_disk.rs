@@ -141,6 +141,11 @@ impl HostDisk {
 
     /// Fetches all requests, and lets the kernel show the disk.
     pub(super) fn open(&mut self, ring: &mut Ring<Token>) -> io::Result<()> {
+        assert!(self.phase == Phase::Starting, "a disk is opened once: {:?}", self.phase);
+        assert!(
+            self.tags.iter().all(|tag| *tag == Tag::Kernel),
+            "requests have come before they were fetched"
+        );
         for tag in 0..self.queue.depth {
             self.command(ring, tag, Queue::fetch(tag))?;
         }
@@ -281,6 +286,8 @@ impl HostDisk {
         }
         *place = Tag::Here(self.queue.request(tag, size_bytes), Outcome::Well);
         self.arrived.push_back(tag);
+        let most = self.tags.len();
+        assert!(self.arrived.len() <= most, "{} requests have come under {most} tags", self.arrived.len());
     }
 
     /// Gives the desk what has come, as far as frames go.
@@ -307,11 +314,13 @@ impl HostDisk {
             }
             RequestKind::Read => {
                 let operation = desk.open(party, cookie, OperationKind::Read, range);
+                assert!(self.held.is_none(), "request {tag} begins, and another is held");
                 self.held = Some(Held::read(tag, operation, range));
                 self.go_on(desk);
             }
             RequestKind::Write => {
                 let operation = desk.open_write(party, cookie, range, forced);
+                assert!(self.held.is_none(), "request {tag} begins, and another is held");
                 self.held = Some(Held::write(tag, operation, range));
                 self.go_on(desk);
             }

@@ -39,6 +39,8 @@ pub(super) struct Node<'v> {
 
 impl<'v> Node<'v> {
     pub(super) fn new(hub: Hub<'v>, others: Vec<Option<Caller<Ask, Reply>>>, spread: Spread) -> Node<'v> {
+        let own = others.iter().filter(|way| way.is_none()).count();
+        assert!(own == 1, "a loop is {own} of {}", others.len());
         Node {
             hub,
             others,
@@ -92,6 +94,7 @@ impl Volume for Node<'_> {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         let mut came = std::mem::take(&mut self.came);
+        assert!(came.is_empty() && self.routed.is_empty(), "the turn before left something");
         let is_busy = self.hub.turn(now, &mut came);
         for way in self.others.iter_mut().flatten() {
             way.turn(&mut self.from_other);
@@ -145,6 +148,7 @@ impl Backend for Node<'_> {
 
     fn has_left(&self) -> bool {
         let others = self.others.len() - 1;
+        assert!(self.hub.left() <= others, "{} loops of {others} have left", self.hub.left());
         let is_said = self.others.iter().flatten().all(|way| !way.has_outgoing());
         self.has_left && is_said && self.hub.left() == others
     }

@@ -72,6 +72,8 @@ impl Reader {
         }
         let is_retrieval =
             [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|name| input.starts_with(name));
+        // What was looked at is still there: a caller gives what was not consumed again.
+        assert!(self.looked <= input.len(), "{} bytes were looked at, of {}", self.looked, input.len());
         let bytes_max = if is_retrieval { RETRIEVAL_BYTES_MAX } else { LINE_BYTES_MAX };
         let found = input[self.looked..].iter().position(|byte| *byte == b'\n').map(|at| at + self.looked);
         let Some(end) = found.filter(|end| *end <= bytes_max) else {

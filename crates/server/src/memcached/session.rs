@@ -254,6 +254,7 @@ impl Session {
     /// Asks, or does so later, when nobody looks at the key any more.
     fn send(&mut self, client: Key, asked: Asked, front: &mut Front, cache: &mut dyn Backend) {
         if self.waits_for_looks(&asked) {
+            assert!(self.held.is_none(), "one request waits for looks, and all others for it");
             self.held = Some(Held(asked));
             return;
         }
@@ -273,6 +274,7 @@ impl Session {
             self.first + u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
         self.entries.push_back(entry);
         self.requests += 1;
+        assert!(self.requests <= self.entries.len(), "{} requests have no place", self.requests);
         front.submit(cache, (client, sequence), self.namespace, asked);
     }
 
@@ -303,11 +305,15 @@ impl Session {
 
     /// An outcome of the cache for this session.
     pub fn on_outcome(&mut self, delivery: Delivery, front: &mut Front, cache: &mut dyn Backend) {
-        let index = usize::try_from(delivery.sequence - self.first).expect("places in memory");
+        let (sequence, first, count) = (delivery.sequence, self.first, self.entries.len());
+        assert!(sequence >= first, "request {sequence} was answered before {first}");
+        let index = usize::try_from(sequence - first).expect("places in memory");
+        assert!(index < count, "request {sequence} is not among the {count} from {first} on");
         let entry = &mut self.entries[index];
         let form = match std::mem::replace(entry, Entry::Done(Said::nothing())) {
             Entry::Waiting(form) => form,
             Entry::Looking(form, _) => {
+                assert!(self.looks > 0, "a look ends that was not begun");
                 self.looks -= 1;
                 form
             }
@@ -327,6 +333,7 @@ impl Session {
         };
         self.answers_bytes += said.bytes_held();
         *entry = Entry::Done(said);
+        assert!(self.requests > self.looks, "{} requests, of which {} look", self.requests, self.looks);
         self.requests -= 1;
         self.write_answers();
     }
@@ -335,6 +342,7 @@ impl Session {
         while let Some(Entry::Done(_)) = self.entries.front() {
             let Some(Entry::Done(said)) = self.entries.pop_front() else { unreachable!("seen above") };
             self.first += 1;
+            assert!(self.answers_bytes >= said.bytes_held(), "an answer is counted while it waits");
             self.answers_bytes -= said.bytes_held();
             said.write(&mut self.output);
         }

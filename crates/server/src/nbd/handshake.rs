@@ -121,6 +121,7 @@ impl Handshake {
             Stage::Skip { bytes_left } => {
                 let taken = bytes_left.min(bytes.len());
                 let left = bytes_left - taken;
+                assert!(left < bytes_left || bytes.is_empty(), "{left} bytes are left of {bytes_left}");
                 self.stage = if left == 0 { Stage::Option } else { Stage::Skip { bytes_left: left } };
                 Ok((taken, Progress::NeedMore))
             }

@@ -146,7 +146,7 @@ impl Output {
     /// Takes everything: bytes, and values with the count of bytes that come before each.
     #[must_use]
     pub fn take(&mut self, empty: Vec<u8>) -> (Vec<u8>, Vec<(usize, Value)>) {
-        assert!(empty.is_empty());
+        assert!(empty.is_empty(), "{} bytes would come before the next answers", empty.len());
         self.values_bytes = 0;
         (std::mem::replace(&mut self.bytes, empty), std::mem::take(&mut self.values))
     }
@@ -181,6 +181,8 @@ impl Output {
             self.bytes.extend_from_slice(&value);
         } else {
             self.values_bytes += value.len();
+            let before = self.values.last().map_or(0, |(place, _)| *place);
+            assert!(before <= self.bytes.len(), "a value lies behind byte {before} of {}", self.bytes.len());
             self.values.push((self.bytes.len(), value));
         }
     }

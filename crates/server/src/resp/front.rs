@@ -217,6 +217,7 @@ impl Front {
     /// Fronts that serve one cache: they know the use of keys together, and have equal parts of the memory of clients.
     #[must_use]
     pub fn beside_others(settings: Settings, now: Instant, wall: WallMillis, count: usize) -> Vec<Front> {
+        assert!(count > 0, "a cache that no front serves");
         let usage = Usage::new(settings.client_memory_bytes / USAGE_SHARE, wall);
         let memory_bytes = settings.client_memory_bytes.saturating_sub(usage.bytes_held()) / count;
         let front = |number| {
@@ -281,6 +282,8 @@ impl Front {
             "what a request takes is reserved until its reply"
         );
         self.memory.reserved -= waiter.bytes_reserved;
+        let (reserved, waiters) = (self.memory.reserved, self.waiters.len());
+        assert!(waiters > 0 || reserved == 0, "{reserved} bytes are reserved for no request");
         let found = match &reply.outcome {
             Outcome::Found(found) | Outcome::Updated { before: found, .. } => found.as_ref(),
             _ => None,

@@ -334,12 +334,14 @@ impl Parser {
 
     /// The bytes of an argument. What stands in the place of the CRLF behind them is skipped, as Redis does.
     fn take_bulk(&mut self, bytes: &[u8], missing: u32, count: usize) -> Result<bool, ProtocolError> {
-        assert!(missing > 0);
+        assert!(missing > 0, "an argument of a command that is whole");
         let end = self.at + count;
         if bytes.len() < end + 2 {
             return Ok(false);
         }
         self.spans.push(Span::new(self.at, count));
+        let count = i64::try_from(self.spans.len()).expect("memory has less than 2^63 bytes");
+        assert!(count <= ARGUMENTS_MAX, "{count} arguments of {ARGUMENTS_MAX}");
         self.at = end + 2;
         self.searched = self.at;
         self.stage = if missing == 1 { Stage::Whole } else { Stage::Length { missing: missing - 1 } };

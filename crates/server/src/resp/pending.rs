@@ -206,6 +206,8 @@ impl Pending {
         }
         let entry = self.entries.pop_front()?;
         self.first += 1;
+        let is_last = self.entries.is_empty();
+        assert!(!is_last || self.requests == 0, "{} requests of nobody are under way", self.requests);
         let Progress::Done(answer) = entry.progress else { unreachable!("seen above") };
         let bytes = answer.bytes_held();
         assert!(self.answers_bytes >= bytes, "an answer is counted while it waits");
@@ -233,6 +235,8 @@ impl Pending {
     fn progress(&mut self, sequence: u64) -> &mut Progress {
         assert!(sequence >= self.first, "command {sequence} was answered before {}", self.first);
         let index = usize::try_from(sequence - self.first).expect("places in memory");
+        let count = self.entries.len();
+        assert!(index < count, "command {sequence} is not among the {count} from {} on", self.first);
         &mut self.entries[index].progress
     }
 }

@@ -421,6 +421,7 @@ impl Session {
         cache: &mut dyn Backend,
     ) -> Result<usize, Pause> {
         let running = self.running.as_mut().expect("a command was found");
+        assert!(!running.waits, "`{}` goes on, and waits for outcomes", running.command.full_name);
         let command = running.command;
         if running.cursor == 0 {
             if command.is_fence && !self.state.pending.is_empty() {
@@ -440,6 +441,7 @@ impl Session {
         let step = (command.run)(&mut Call { arguments, cursor, client: key, state, front, cache });
         match step {
             Step::More(cursor) => {
+                assert!(cursor >= running.cursor, "`{}` goes back to {cursor}", command.full_name);
                 running.cursor = cursor;
                 return Ok(0);
             }
@@ -459,7 +461,9 @@ impl Session {
             self.state.fence();
         }
         let source = self.running.take().map(|running| running.source);
-        Ok(if let Some(Source::Input(count)) = source { count } else { 0 })
+        let count = if let Some(Source::Input(count)) = source { count } else { 0 };
+        assert!(count <= input.len(), "a command of {count} bytes in an input of {}", input.len());
+        Ok(count)
     }
 }
 

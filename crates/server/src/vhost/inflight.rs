@@ -151,6 +151,8 @@ impl Inflight {
             return Err(InflightError::Queue(index));
         }
         let number = u64::try_from(index).expect("few queues");
+        let end = HEAD_BYTES + u64::from(size) * ENTRY_BYTES;
+        assert!(end <= self.queue_bytes, "queue {index} of {size} takes {end} bytes of {}", self.queue_bytes);
         Ok(QueuePart { inflight: self, index, start: number * self.queue_bytes, size })
     }
 }
@@ -201,6 +203,7 @@ impl QueuePart<'_> {
                 marked.push((counter, head));
             }
         }
+        assert!(marked.len() <= usize::from(self.size), "{} heads of {} are marked", marked.len(), self.size);
         marked.sort_unstable();
         let next = marked.last().map_or(0, |(counter, _)| counter.wrapping_add(1));
         Ok((marked.into_iter().map(|(_, head)| head).collect(), next))
@@ -251,7 +254,7 @@ impl QueuePart<'_> {
     }
 
     fn entry(self, head: u16, at: u64) -> GuestAddress {
-        assert!(head < self.size);
+        assert!(head < self.size, "head {head} of queue {} of {}", self.index, self.size);
         GuestAddress(self.start + HEAD_BYTES + u64::from(head) * ENTRY_BYTES + at)
     }
 

@@ -142,6 +142,8 @@ impl RingPair {
                 let taken = u16::try_from(heads.len()).expect("at most the queue's size");
                 self.queue.set_next_avail(used.wrapping_add(taken));
             }
+            let most = usize::from(self.queue.size());
+            assert!(heads.len() <= most, "{} heads of {most} were in flight", heads.len());
             (self.again, self.counter) = (heads.into(), counter);
         }
         self.is_running = true;
@@ -186,7 +188,13 @@ impl RingPair {
         memory: &GuestMemory,
         inflight: Option<&Inflight>,
     ) -> Result<Option<u16>, QueueFault> {
+        assert!(self.is_running, "queue {} does not run, and gives requests", self.index);
         if let Some(head) = self.again.pop_front() {
+            assert!(
+                head < self.queue.size(),
+                "head {head} was recovered of a queue of {}",
+                self.queue.size()
+            );
             return Ok(Some(head));
         }
         let index = self.index;

@@ -169,6 +169,7 @@ impl Session {
                 Ok(Reaction::Answer(place.to_bytes(), Some(descriptor)))
             }
             Request::SetInflight(place) => {
+                assert!(descriptors.len() == 1, "a region came with {} descriptors", descriptors.len());
                 let descriptor = descriptors.pop().expect("its count is right");
                 self.inflight = Some(Inflight::adopt(place, descriptor)?);
                 Ok(Reaction::Nothing)

@@ -58,6 +58,7 @@ impl Hub {
         loops: usize,
     ) -> Hub {
         assert!(!shards.is_empty(), "an owner has a shard");
+        assert!(me < loops, "loop {me} of {loops} has shards");
         Hub {
             me,
             shards,
@@ -104,6 +105,9 @@ impl Hub {
         let (now, wall) = self.times;
         match ask {
             Ask::Request(place, mut request) => {
+                let count = self.shards.len();
+                assert!(place < count, "loop {from} asks shard {place} of {count}");
+                assert!(request.id.0 & NEVER_OWN == 0, "loop {from} uses the name {:#x}", request.id.0);
                 if from != self.me {
                     let key = self.visitors.insert(Visitor { from, id: request.id });
                     request.id = RequestId(NEVER_OWN | u64::from(key.index()));
@@ -129,6 +133,7 @@ impl Hub {
     pub(super) fn turn(&mut self, times: (Instant, WallMillis), own: &mut Vec<Reply>) -> bool {
         self.times = times;
         let mut asks = std::mem::take(&mut self.asks_taken);
+        assert!(asks.is_empty() && self.replies.is_empty(), "the turn before left something");
         self.exchange.collect(&mut asks);
         for (from, ask) in asks.drain(..) {
             self.let_in(from, ask);
@@ -150,6 +155,11 @@ impl Hub {
             reply.id = id;
             self.exchange.reply(from, reply);
         }
+        assert!(
+            self.held.is_empty() || self.exclusive.is_some(),
+            "{} asks are held by nobody",
+            self.held.len()
+        );
         self.exchange.send();
         is_busy
     }

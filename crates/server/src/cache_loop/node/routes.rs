@@ -19,7 +19,10 @@ struct Way {
 impl Way {
     fn turn(&mut self, turn: u64, replies: &mut Vec<Reply>) {
         if self.caller.has_outgoing() {
-            self.unseen.push_back((turn, self.caller.asked()));
+            let asked = self.caller.asked();
+            let before = self.unseen.back().copied().unwrap_or_default();
+            assert!(before <= (turn, asked), "turn {turn} asks for {asked}, and before it was {before:?}");
+            self.unseen.push_back((turn, asked));
         }
         self.caller.turn(replies);
         let seen = self.caller.seen();
@@ -63,6 +66,7 @@ impl Routes {
     #[inline]
     pub(super) fn owner_of(&self, shard: usize) -> (usize, usize) {
         let owners = self.lines.len();
+        debug_assert!(owners > 0, "shard {shard} has no owner");
         (super::super::owner_of(shard, owners), shard / owners)
     }
 
@@ -90,6 +94,7 @@ impl Routes {
 
     /// Sends what was asked of other loops, and takes what they have answered.
     pub(super) fn turn(&mut self, replies: &mut Vec<Reply>) {
+        assert!(self.came.is_empty(), "{} replies were not taken", self.came.len());
         for way in self.lines.iter_mut().flatten() {
             way.turn(self.turns, &mut self.came);
             replies.append(&mut self.came);

@@ -145,6 +145,7 @@ impl Volume for Hub<'_> {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         let mut asks = std::mem::take(&mut self.asks_taken);
+        assert!(asks.is_empty() && self.replies.is_empty(), "the turn before left something");
         self.exchange.collect(&mut asks);
         for (number, ask) in asks.drain(..) {
             self.let_in(now, Origin::Remote(number), ask);

@@ -18,6 +18,11 @@ impl Client {
             assert!(self.operations_count > 0, "an operation is answered that was begun");
             self.operations_count -= 1;
         }
+        assert!(
+            answer.kind == OperationKind::Read || answer.frames.is_empty(),
+            "{} frames come back for what reads nothing",
+            answer.frames.len()
+        );
         if answer.kind == OperationKind::Read {
             self.answer_read(answer, desk)
         } else {
@@ -40,6 +45,8 @@ impl Client {
             return self.answer_failed_read(&answer, desk);
         }
         let blocks = u64::try_from(answer.frames.len()).expect("a part is at most 256 blocks");
+        let end = answer.first_block + blocks;
+        assert!(end <= answer.range.blocks(), "a part ends at block {end} of {:?}", answer.range);
         let cookie = answer.cookie;
         if self.structured {
             let (offset, bytes) = part_bytes(answer.range, answer.first_block, blocks);
@@ -84,7 +91,7 @@ impl Client {
 
     fn end_simple_read(&mut self, is_last: bool) {
         if is_last && !self.structured && matches!(self.stage, Stage::Reading { .. }) {
-            self.stage = Stage::Header;
+            self.enter(Stage::Header);
         }
     }
 

@@ -29,7 +29,7 @@ impl Client {
             Err(Refusal::Reply { error, text, payload_bytes }) => {
                 let bytes_left = usize::try_from(payload_bytes).expect("usize has at least 32 bits");
                 self.inbox.consume(REQUEST_BYTES);
-                self.stage = Stage::Skip { bytes_left, cookie: header.cookie, error, text };
+                self.enter(Stage::Skip { bytes_left, cookie: header.cookie, error, text });
                 Ok(Step::Again)
             }
         }
@@ -48,7 +48,7 @@ impl Client {
                 self.take_request();
                 let party = Party::Client(key);
                 let operation = desk.open_write(party, header.cookie, range, force_unit_access);
-                self.stage = Stage::Payload { operation, rest: range, force_unit_access };
+                self.enter(Stage::Payload { operation, rest: range, force_unit_access });
             }
             Command::Zero { force_unit_access } => {
                 let operation = self.open(key, desk, header, OperationKind::Change);
@@ -64,7 +64,7 @@ impl Client {
             }
             Command::Disconnect => {
                 self.inbox.consume(REQUEST_BYTES);
-                self.stage = Stage::Closing;
+                self.enter(Stage::Closing);
             }
         }
         Step::Again
@@ -106,12 +106,13 @@ impl Client {
             return Step::Again;
         }
         let operation = self.open(key, desk, header, OperationKind::Read);
-        self.stage = Stage::Reading { operation, range, next_block: 0 };
+        self.enter(Stage::Reading { operation, range, next_block: 0 });
         Step::Again
     }
 
     /// Pause that a read of `blocks` must make, for the client or for the pool, if any.
     fn read_must_wait(&self, key: Key, desk: &mut Desk<'_>, blocks: u64) -> Option<Pause> {
+        assert!(blocks <= desk.part_blocks_max, "a part of {blocks} blocks, of {}", desk.part_blocks_max);
         let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
         if self.frames_owed > 0 && self.frames_owed + count > REPLY_FRAMES_MAX {
             return Some(Pause::Answers);
@@ -145,7 +146,7 @@ impl Client {
         // The stage of a simple read ends with its last answer, that of a structured one now.
         let is_over = self.structured && blocks == blocks_left;
         let next_block = next_block + blocks;
-        self.stage = if is_over { Stage::Header } else { Stage::Reading { operation, range, next_block } };
+        self.enter(if is_over { Stage::Header } else { Stage::Reading { operation, range, next_block } });
         Step::Again
     }
 
@@ -173,8 +174,11 @@ impl Client {
         assert!(rest.from <= rest.to, "a part lies in its request: {rest:?}");
         let is_last = rest.from == rest.to;
         desk.write_part(operation, cut, frames, force_unit_access, is_last);
-        self.stage =
-            if is_last { Stage::Header } else { Stage::Payload { operation, rest, force_unit_access } };
+        self.enter(if is_last {
+            Stage::Header
+        } else {
+            Stage::Payload { operation, rest, force_unit_access }
+        });
         Step::Again
     }
 }

@@ -120,6 +120,7 @@ impl Guest {
             Reaction::Look(queue) => self.lines[queue].is_hot = true,
             Reaction::Call(queue) => self.lines[queue].is_new_call = true,
             Reaction::Stopping(queue, base) => {
+                assert!(self.stopping.is_none(), "queue {queue} stops while {:?} does", self.stopping);
                 self.lines[queue].wants_poll = true;
                 self.stopping = Some((queue, base));
                 self.end_stopping()?;
