@@ -205,3 +205,19 @@ pub struct Stripes {
     /// Set while a full segment must stay open because stripes of it are moved.
     pub sealing_waits: bool,
 }
+
+impl Stripes {
+    /// Nothing is gathered, and nothing in flight.
+    #[must_use]
+    pub fn new(slots: StripeSlots, streams: [StreamWriter; Stream::COUNT], skew: Skew) -> Stripes {
+        Stripes {
+            slots,
+            batch: None,
+            streams,
+            skew,
+            fill: Fill::default(),
+            separates_survivors: false,
+            sealing_waits: false,
+        }
+    }
+}

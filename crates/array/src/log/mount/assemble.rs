@@ -19,7 +19,6 @@ use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
 use crate::log::policy::adaptive::{Demand, Policy};
 use crate::log::policy::decision::Decisions;
-use crate::log::policy::fill::Fill;
 use crate::log::policy::skew::Skew;
 use crate::log::policy::tuned::Tuned;
 use crate::log::reader::Reader;
@@ -80,15 +79,8 @@ pub fn run(
     let slot_writes_max = if area_zones > 0 { SLOT_WRITES_MAX } else { 0 };
     let in_flight_max = slots.iter().zip(&streams).map(blocks_of).sum::<usize>() + slot_writes_max;
     let clients = clients_of(&index, in_flight_max, &tuning.tuned);
-    let stripes = Stripes {
-        slots: StripeSlots::new(slots, config.members, chunks),
-        batch: None,
-        streams,
-        skew: Skew::new(config.volume_blocks, &tuning.tuned),
-        fill: Fill::default(),
-        separates_survivors: false,
-        sealing_waits: false,
-    };
+    let stripe_slots = StripeSlots::new(slots, config.members, chunks);
+    let stripes = Stripes::new(stripe_slots, streams, Skew::new(config.volume_blocks, &tuning.tuned));
     let mut core = Core {
         array_tag: session.array_tag(),
         pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
