@@ -304,6 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn chunks_that_are_no_whole_rows_have_no_map() {
+        let with_chunk = |chunk: u32| {
+            let shape = Shape { level: 5, layout: 2, size: u64::from(chunk) * 7, chunk, members: 4 };
+            Geometry::of(&shape).and_then(Map::new).is_some()
+        };
+        assert!([8, 16, 1024].into_iter().all(with_chunk));
+        assert!(![1, 2, 4].into_iter().any(with_chunk), "less than a row");
+        assert!(![24, 40, 96].into_iter().any(with_chunk), "no power of two");
+    }
+
+    #[test]
     fn every_block_lies_where_the_geometry_has_its_chunk() {
         for (level, layout, chunk, members) in
             [(5, 2, 8, 4), (5, 1, 128, 3), (6, 2, 4096, 5), (6, 10, 64, 6), (6, 19, 32, 4), (4, 0, 16, 2)]

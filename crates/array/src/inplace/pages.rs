@@ -7,6 +7,7 @@
 //! A bit is durable while `disk` has it. Pages are written whole, one round at a time, to all members. The head lies on page 0:
 //! its events are those of the superblock or more, so that the bitmap is never taken for an old one.
 
+use block::md::SECTOR_BYTES_U64;
 use block::md::bitmap::{Bits, HEAD_BYTES, Head};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
@@ -45,6 +46,12 @@ fn place(region: u64) -> (usize, usize, u8) {
     let bit = region + 8 * u64::try_from(HEAD_BYTES).expect("256");
     let byte = usize::try_from(bit / 8).expect("bitmaps fit memory");
     (byte / PAGE_BYTES, byte % PAGE_BYTES, 1 << (bit % 8))
+}
+
+/// Sectors of the bitmap before a page.
+#[must_use]
+pub fn sectors_before(page: usize) -> u64 {
+    u64::try_from(page * PAGE_BYTES).expect("bitmaps fit memory") / SECTOR_BYTES_U64
 }
 
 /// Regions, of so many sectors, of a range of a member's sectors, which is not empty.
@@ -301,6 +308,11 @@ mod tests {
             bytes[usize::try_from(region / 8).unwrap()] |= 1 << (region % 8);
         }
         Pages::new(&head, &Bits::of(regions, bytes).unwrap(), is_void)
+    }
+
+    #[test]
+    fn pages_follow_one_another() {
+        assert_eq!([0, 1, 9].map(sectors_before), [0, 8, 72]);
     }
 
     fn write_all(pages: &mut Pages) {

@@ -21,7 +21,7 @@
 use super::bad_blocks::BadBlocks;
 use super::core::Core;
 use super::logs::{Logs, SECTORS_MIN};
-use super::pages::{PAGE_BYTES, Pages};
+use super::pages::{Pages, sectors_before};
 use super::scrub::ScrubState;
 use super::start::map_of;
 use super::{Effects, kind, members};
@@ -346,7 +346,7 @@ impl Core {
         for page in 0..count {
             let pages = self.policy.change_mut().pages.as_ref().expect("counted above");
             let content = *pages.wanted(page);
-            let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+            let distance = sectors_before(page);
             for role in self.members.live().iter() {
                 let sector = self.turned(role).bitmap_sector().expect("a superblock with a bitmap");
                 let roles = [role].into_iter().collect();

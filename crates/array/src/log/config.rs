@@ -569,6 +569,23 @@ fn without_tombstones(blocks: u64) -> u64 {
     blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_as_large_as_a_command_may_be() {
+        let array = test_array::array(400, 40, 14, 80);
+        let with = |chunk_blocks| ArrayConfig { chunk_blocks, ..array.clone() }.validate();
+        assert_eq!(with(CHUNK_BLOCKS_MAX), Ok(()));
+        let refused = |blocks| Err(ConfigError::Chunk { blocks, blocks_max: CHUNK_BLOCKS_MAX });
+        assert_eq!([0, 17, 64].map(with), [0, 17, 64].map(refused));
+        let short = Geometry { append_blocks_max: 8, ..array.geometry };
+        let of_short = ArrayConfig { chunk_blocks: 9, geometry: short, ..array.clone() };
+        assert_eq!(of_short.validate(), Err(ConfigError::Chunk { blocks: 9, blocks_max: 8 }));
+    }
+}
+
 /// Arrays for tests.
 #[cfg(test)]
 pub mod test_array {

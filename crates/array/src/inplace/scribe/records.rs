@@ -4,7 +4,7 @@ use super::{Mark, Record, Step};
 use crate::inplace::core::Core;
 use crate::inplace::journal::Journal;
 use crate::inplace::newcomer::{Newcomer, Stage};
-use crate::inplace::pages::{PAGE_BYTES, Pages};
+use crate::inplace::pages::{PAGE_BYTES, Pages, sectors_before};
 use crate::inplace::places::Places;
 use crate::inplace::{Effects, kind, members};
 use base::frame::Frame;
@@ -183,7 +183,7 @@ impl Core {
         let pages = self.pages.as_ref().map_or(0, Pages::count);
         for page in 0..pages {
             let content = *self.pages.as_ref().expect("a page of a bitmap").wanted(page);
-            let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+            let distance = sectors_before(page);
             let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
             self.broadcast(waiting, sector, |_| content, fx);
         }
@@ -433,7 +433,7 @@ impl Core {
     pub(in crate::inplace) fn write_page(&mut self, page: usize, fx: &mut Effects) {
         let pages = self.pages.as_mut().expect("a page of a bitmap");
         let content = *pages.begin(page);
-        let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+        let distance = sectors_before(page);
         let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
         self.broadcast(self.members.recorded(), sector, |_| content, fx);
         self.counters.bitmap_pages += u64::try_from(self.members.recorded().count()).expect("at most 32");
