@@ -548,7 +548,12 @@ impl Shard {
         assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());
         if self.is_quiet() {
             assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
-            let must_fit = self.space().may_write_groups() && !groups.is_incomplete();
+            // Said once more, and not asked of what decides whether they are written.
+            let may_write = self.rescue.flush == RecoveryFlush::Done
+                && !self.core.membership.is_broken()
+                && !self.off_load.writes_failed
+                && self.off_load.has_mapping_space(&self.core);
+            let must_fit = may_write && !groups.is_incomplete();
             assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
         }
     }

@@ -192,7 +192,6 @@ impl ChannelMap {
         if place >= ZONES_MAX {
             return;
         }
-        assert!(write.from <= write.to, "a write of zone {} was done before it was sent", write.zone.0);
         let size = (write.blocks.max(1).ilog2() as usize).min(SIZES - 1);
         let depth = (write.depth.max(1).ilog2() as usize).min(DEPTHS - 1);
         let mean = &mut self.means[depth][size];

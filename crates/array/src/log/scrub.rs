@@ -432,6 +432,7 @@ impl Shard {
 
     /// All of a segment is read. A damaged one is to be collected, if that was asked for.
     fn end_segment(&mut self, current: Current, fx: &mut Effects) {
+        assert!(self.scrub.reads == 0, "segment {} is through while stripes of it are read", current.id);
         assert!(current.id > self.scrub.done_to, "segments are scrubbed in their order");
         assert!(current.id < self.scrub.end, "segments that are newer than the scrub are left alone");
         self.scrub.done_to = current.id;
@@ -528,6 +529,7 @@ impl Scrub {
         (drive, record_next): (usize, u32),
         fx: &mut Effects,
     ) {
+        assert!(self.reads == 0, "records are read one command after the other");
         let segment = core.segments.get_mut(current.slot);
         let layout = segment.layout;
         assert!(segment.id == current.id, "segment {} is being scrubbed", current.id);

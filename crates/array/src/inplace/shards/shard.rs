@@ -419,6 +419,10 @@ impl Clients {
         let row_of = |place: u16| start + u64::from(place);
         let is_lacking = |place: &u16| pieces.iter().any(|piece| piece.rows.contains(&row_of(*place)));
         let lacking: RowSet = written.iter().map(|(place, _)| *place).filter(is_lacking).collect();
+        assert!(
+            written.iter().all(|(place, _)| self.strips.core.map.rows_of(strip).contains(&row_of(*place))),
+            "rows of {strip:?} were written, and others are handed over"
+        );
         for (requests, rows) in groups(round.kind, &round.jobs, lacking) {
             let own = written.iter().filter(|(place, _)| rows.contains(*place));
             let written = own.map(|(place, pieces)| (row_of(*place), *pieces)).collect();
