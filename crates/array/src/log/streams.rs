@@ -216,18 +216,14 @@ impl Appender<'_> {
 impl Stripes {
     /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
     pub(super) fn has_idle_place(&self, core: &Core, stream: Stream) -> bool {
-        let is_idle = |place: &OpenSegment| {
-            let is_opening = place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
-            is_opening || core.stripes_pending_with_room(place) == Some(0)
-        };
+        let is_idle =
+            |place: &OpenSegment| core.is_opening(place) || core.stripes_pending_with_room(place) == Some(0);
         self.streams[stream.index()].open.iter().any(is_idle)
     }
 
     /// True while a segment of a stream is being opened.
     pub(super) fn is_opening(&self, core: &Core, stream: Stream) -> bool {
-        let is_opening =
-            |place: &OpenSegment| place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
-        self.streams[stream.index()].open.iter().any(is_opening)
+        self.streams[stream.index()].open.iter().any(|place| core.is_opening(place))
     }
 
     /// Segments of a stream that are open, or are being opened, and take more stripes.
@@ -275,6 +271,11 @@ impl Stripes {
 }
 
 impl Core {
+    /// True while the headers of an open segment are on their way.
+    pub(super) fn is_opening(&self, place: &OpenSegment) -> bool {
+        place.segment.is_some_and(|slot| self.segments.get(slot).is_opening())
+    }
+
     /// Stripes in flight in an open segment that has room for another.
     pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
         let segment = self.segments.get(place.segment?);

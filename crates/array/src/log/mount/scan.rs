@@ -637,10 +637,9 @@ fn discard_zone(read: &Zones, header: &SegmentHeader, member: usize, scan: &mut 
         return;
     }
     assert!(
-        header.zones[member].0 >= SUPERBLOCK_ZONES,
-        "segment {} names zone {} of member {member}, which holds superblocks",
-        header.segment,
-        header.zones[member].0
+        zone.0 >= SUPERBLOCK_ZONES,
+        "segment {} names zone {zone} of member {member}, which holds superblocks",
+        header.segment
     );
     // A zone that was given up when its segment was erased stays given up.
     if is_resettable(read.descriptor(header, member).state) {

@@ -324,8 +324,7 @@ impl Stripes {
     /// True when a segment of a stream takes another stripe at once, or will when it is opened.
     fn takes_another(&self, core: &Core, stream: Stream) -> bool {
         let takes = |place: &OpenSegment| {
-            let is_opening = place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
-            is_opening
+            core.is_opening(place)
                 || core
                     .stripes_pending_with_room(place)
                     .is_some_and(|pending| pending < core.tuning.tuned.stripes_in_flight_least)

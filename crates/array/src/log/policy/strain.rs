@@ -7,7 +7,7 @@
 //! Where a zone is one die, it takes no more than that die does, and clients that wait for each write never have two of them on
 //! their way: no segment is ever found busy, and all they write goes through one zone of each drive. What tells it is time: a stripe
 //! that has its segment for itself and still takes several times as long as one can take waits for the flash. Another segment is
-//! opened when most of the last stripes did.
+//! wanted when the mean of such times is that long, and one less after many stripes without strain.
 
 use crate::log::policy::Space;
 use base::time::Nanos;
