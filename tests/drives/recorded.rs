@@ -8,7 +8,12 @@ use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, assert_clean, let_run};
 use crate::support::stamp::{BLOCK_BYTES, BLOCK_BYTES_U64, push_block, stamp_of};
 use crate::support::{have, is_root, number_from, random, text};
+use base::frame::Frame;
 use base::random::Random;
+use base::time::Instant;
+use block::device::{BlockDevice, Command, Op, Status, Token};
+use drive::ordinary::open::Opened;
+use drive::ordinary::{OrdinaryDrive, bell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,8 +163,36 @@ impl Writer {
     }
 }
 
+/// The kernel forgets that a write is to be durable, where it goes to a file of FUSE past the page cache by io_uring.
 #[test]
-#[ignore = "files of FUSE forget that writes by io_uring are to be durable (docs/TESTING.md, Known faults)"]
+fn durable_writes_to_files_of_fuse_are_flushed() {
+    if !have(TOOLS) || !is_root() {
+        return;
+    }
+    let scratch = Scratch::new("durable");
+    let disks = RecordedDisks::new(scratch.path(), 1, 1 << 20);
+    for durable in [false, true] {
+        let recordings = disks.record(|| {
+            let mut opened = Opened::to_write(&disks.path(0)).expect("a file");
+            opened.make_direct().unwrap();
+            assert!(opened.is_direct() && opened.forgets_durable());
+            let bell = bell::new().unwrap();
+            let mut drive = OrdinaryDrive::new(opened, &bell).unwrap();
+            let op = Op::Write { sector: 16, frames: vec![Frame::zeroed(), Frame::zeroed()], durable };
+            drive.submit(Instant(0), Command { token: Token(1), op });
+            let mut completions = Vec::new();
+            let completion = bell::wait_for(&bell, || {
+                drive.poll(Instant(0), &mut completions);
+                completions.pop()
+            });
+            assert_eq!(completion.status, Status::Success);
+        });
+        assert_eq!(recordings[0].unflushed(), usize::from(!durable));
+        disks.cut(&recordings, Kept::All, &mut random(1));
+    }
+}
+
+#[test]
 fn what_was_flushed_outlives_cuts_of_disks() {
     if !have(TOOLS) || !is_root() {
         return;

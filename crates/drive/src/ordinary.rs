@@ -8,7 +8,8 @@
 //! works on belongs to `ring` until it is answered.
 //!
 //! A write that finds no room on its file system waits, and is tried again; it is not an error of the drive. After a flush has
-//! failed all later ones fail: the kernel forgets which pages it could not write.
+//! failed all later ones fail: the kernel forgets which pages it could not write. Where the kernel forgets that a write is to be
+//! durable ([`Opened::forgets_durable`]), a flush follows it before it is answered.
 
 pub mod bell;
 mod commands;
@@ -23,7 +24,7 @@ use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use block::condition::{Condition, Loss};
 use block::device::{BlockDevice, Command, Completion, Geometry, Op, Status, Token};
-use commands::{Answer, Step, Task};
+use commands::{Answer, Durable, Step, Task};
 use open::Opened;
 use ring::FileRing;
 use rustix::fd::OwnedFd;
@@ -70,6 +71,7 @@ pub struct OrdinaryDrive {
     /// True for a regular file, which can be removed or cut short.
     is_file: bool,
     way: Way,
+    durable: Durable,
     pending: Slab<Pending>,
     room: Room,
     done: Vec<Completion>,
@@ -94,8 +96,9 @@ impl OrdinaryDrive {
         } else {
             Way::Ring(Box::new(FileRing::new(opened.file().try_clone()?, bell)?))
         };
+        let durable = if opened.forgets_durable() { Durable::ByFlush } else { Durable::ByFlag };
         let is_file = opened.is_file();
-        Ok(OrdinaryDrive::with_way(opened.into_file(), (geometry, is_file), way))
+        Ok(OrdinaryDrive::with_way(opened.into_file(), (geometry, is_file), (way, durable)))
     }
 
     /// Another drive of the same device, for another thread: what completed on one is seen and flushed by the other.
@@ -108,15 +111,20 @@ impl OrdinaryDrive {
             Way::Memory => Way::Memory,
             Way::Ring(_) => Way::Ring(Box::new(FileRing::new(file.try_clone()?, bell)?)),
         };
-        Ok(OrdinaryDrive::with_way(file, (self.geometry, self.is_file), way))
+        Ok(OrdinaryDrive::with_way(file, (self.geometry, self.is_file), (way, self.durable)))
     }
 
-    fn with_way(file: File, (geometry, is_file): (Geometry, bool), way: Way) -> OrdinaryDrive {
+    fn with_way(
+        file: File,
+        (geometry, is_file): (Geometry, bool),
+        (way, durable): (Way, Durable),
+    ) -> OrdinaryDrive {
         OrdinaryDrive {
             geometry,
             file,
             is_file,
             way,
+            durable,
             pending: Slab::default(),
             room: Room::default(),
             done: Vec::new(),
@@ -227,7 +235,8 @@ impl BlockDevice for OrdinaryDrive {
         if matches!(op, Op::Flush) && self.flush_failed {
             return self.done.push(Completion { token, status: Status::WriteError, frames: Vec::new() });
         }
-        let slot = self.pending.insert(Pending { token, task: Task::new(op), since: now, lacks_room: false });
+        let task = Task::new(op, self.durable);
+        let slot = self.pending.insert(Pending { token, task, since: now, lacks_room: false });
         self.begin(slot);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   read, write    whole transfer ──> the rest of a short one ──> ... ──> done
+//!   durable write  the same, flagged; where the file system forgets the flag, fdatasync behind the last byte
 //!   flush          fdatasync
 //!   write-zeroes   a hole, where that is allowed ──> a range of zeros ──> zeros written, piece by piece
 //!   discard        a hole; whatever comes of it is well
@@ -53,6 +54,15 @@ pub(super) enum Step {
     Done(Status),
 }
 
+/// How a durable write is made so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durable {
+    /// The write says that it is to be (`RWF_DSYNC`).
+    ByFlag,
+    /// A flush follows the write.
+    ByFlush,
+}
+
 /// Way of making zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Zeroing {
@@ -68,22 +78,28 @@ pub(super) struct Task {
     /// Bytes that are done.
     done: u64,
     zeroing: Zeroing,
+    durable: Durable,
 }
 
 impl Task {
     /// A command of which nothing is done yet.
-    pub(super) fn new(op: Op) -> Task {
+    pub(super) fn new(op: Op, durable: Durable) -> Task {
         let zeroing = match op {
             Op::WriteZeroes { may_unmap: false, .. } => Zeroing::Range,
             Op::WriteZeroes { .. } | Op::Discard { .. } => Zeroing::Hole,
             Op::Read { .. } | Op::Write { .. } | Op::Flush => Zeroing::Written,
         };
-        Task { op, done: 0, zeroing }
+        Task { op, done: 0, zeroing, durable }
     }
 
-    /// True of a flush.
+    /// True when the next call, or the last one of what has ended, is a flush.
     pub(super) fn is_flush(&self) -> bool {
-        matches!(self.op, Op::Flush)
+        matches!(self.call(), Call::Sync)
+    }
+
+    /// True when a flush follows what is written.
+    fn wants_flush(&self) -> bool {
+        self.durable == Durable::ByFlush && matches!(self.op, Op::Write { durable: true, .. })
     }
 
     /// Frames of the command.
@@ -115,7 +131,10 @@ impl Task {
         let bytes = sectors * SECTOR_BYTES_U64 - self.done;
         match (&self.op, self.zeroing) {
             (Op::Read { .. }, _) => Call::Read { at, done },
-            (Op::Write { durable, .. }, _) => Call::Write { at, done, durable: *durable },
+            (Op::Write { .. }, _) if bytes == 0 && self.wants_flush() => Call::Sync,
+            (Op::Write { durable, .. }, _) => {
+                Call::Write { at, done, durable: *durable && self.durable == Durable::ByFlag }
+            }
             (Op::Flush, _) => Call::Sync,
             (_, Zeroing::Hole) => {
                 Call::Allocate { flags: FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, bytes }
@@ -150,7 +169,7 @@ impl Task {
         }
         self.done += u64::try_from(moved).expect("a count of bytes");
         assert!(self.done <= total, "{} bytes moved of {total}", self.done);
-        if self.done == total { Step::Done(Status::Success) } else { Step::Again }
+        if self.done == total && !self.wants_flush() { Step::Done(Status::Success) } else { Step::Again }
     }
 
     fn failed(&mut self, error: Errno) -> Step {
@@ -189,9 +208,13 @@ mod tests {
         (0..count).map(|_| Frame::zeroed()).collect()
     }
 
+    fn flagged(op: Op) -> Task {
+        Task::new(op, Durable::ByFlag)
+    }
+
     #[test]
     fn a_short_transfer_goes_on_where_it_ended() {
-        let mut task = Task::new(Op::Read { sector: 3, frames: frames(2) });
+        let mut task = flagged(Op::Read { sector: 3, frames: frames(2) });
         assert_eq!(task.call(), Call::Read { at: 1536, done: 0 });
         assert_eq!(task.advance(Ok(5000)), Step::Again);
         assert_eq!(task.call(), Call::Read { at: 6536, done: 5000 });
@@ -201,19 +224,19 @@ mod tests {
 
     #[test]
     fn errors_are_told_apart() {
-        let read = || Task::new(Op::Read { sector: 0, frames: frames(1) });
-        let write = || Task::new(Op::Write { sector: 0, frames: frames(1), durable: true });
+        let read = || flagged(Op::Read { sector: 0, frames: frames(1) });
+        let write = || flagged(Op::Write { sector: 0, frames: frames(1), durable: true });
         assert_eq!(read().advance(Ok(0)), Step::Done(Status::ReadError));
         assert_eq!(read().advance(Err(Errno::IO)), Step::Done(Status::ReadError));
         assert_eq!(read().advance(Err(Errno::NODEV)), Step::Done(Status::DeviceGone));
         assert_eq!(write().advance(Err(Errno::IO)), Step::Done(Status::WriteError));
         assert_eq!(write().advance(Err(Errno::NOSPC)), Step::NoRoom);
-        assert_eq!(Task::new(Op::Flush).advance(Err(Errno::IO)), Step::Done(Status::WriteError));
+        assert_eq!(flagged(Op::Flush).advance(Err(Errno::IO)), Step::Done(Status::WriteError));
     }
 
     #[test]
     fn zeros_are_written_where_neither_holes_nor_ranges_can_be_made() {
-        let mut task = Task::new(Op::WriteZeroes { sector: 8, sectors: 4096, may_unmap: true });
+        let mut task = flagged(Op::WriteZeroes { sector: 8, sectors: 4096, may_unmap: true });
         assert!(matches!(task.call(), Call::Allocate { at: 4096, bytes: 2_097_152, .. }));
         assert_eq!(task.advance(Err(Errno::OPNOTSUPP)), Step::Again);
         assert_eq!(task.advance(Err(Errno::OPNOTSUPP)), Step::Again);
@@ -221,14 +244,33 @@ mod tests {
         assert_eq!(task.advance(Ok(1 << 20)), Step::Again);
         assert_eq!(task.call(), Call::Zeros { at: 4096 + (1 << 20), bytes: 1 << 20 });
         assert_eq!(task.advance(Ok(1 << 20)), Step::Done(Status::Success));
-        let mut discard = Task::new(Op::Discard { sector: 0, sectors: 8 });
+        let mut discard = flagged(Op::Discard { sector: 0, sectors: 8 });
         assert_eq!(discard.advance(Err(Errno::IO)), Step::Done(Status::Success));
     }
 
     #[test]
     fn a_device_is_not_asked_to_make_holes_unless_that_is_allowed() {
-        let task = Task::new(Op::WriteZeroes { sector: 0, sectors: 8, may_unmap: false });
+        let task = flagged(Op::WriteZeroes { sector: 0, sectors: 8, may_unmap: false });
         let zeros = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         assert_eq!(task.call(), Call::Allocate { flags: zeros, at: 0, bytes: 4096 });
+    }
+
+    #[test]
+    fn a_flush_follows_durable_writes_whose_flag_is_forgotten() {
+        let write = |durable| {
+            let op = Op::Write { sector: 8, frames: frames(2), durable };
+            Task::new(op, Durable::ByFlush)
+        };
+        let mut task = write(true);
+        assert_eq!(task.call(), Call::Write { at: 4096, done: 0, durable: false });
+        assert_eq!((task.advance(Ok(5000)), task.is_flush()), (Step::Again, false));
+        assert_eq!((task.advance(Ok(3192)), task.call()), (Step::Again, Call::Sync));
+        assert_eq!(task.advance(Err(Errno::INTR)), Step::Again);
+        assert_eq!((task.advance(Ok(0)), task.is_flush()), (Step::Done(Status::Success), true));
+        let mut fails = write(true);
+        assert_eq!(fails.advance(Ok(8192)), Step::Again);
+        assert_eq!((fails.advance(Err(Errno::IO)), fails.is_flush()), (Step::Done(Status::WriteError), true));
+        let mut plain = write(false);
+        assert_eq!((plain.advance(Ok(8192)), plain.is_flush()), (Step::Done(Status::Success), false));
     }
 }

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 /// Magic numbers of file systems in memory.
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
+/// Magic number of file systems in user space, and of those that hosts share with guests.
+const FUSE: u64 = 0x6573_5546;
 
 /// Fault of a device that cannot be opened.
 #[derive(Debug)]
@@ -76,6 +78,7 @@ pub struct Opened {
     sectors: u64,
     is_file: bool,
     is_in_memory: bool,
+    forgets_durable: bool,
     /// Reads and writes go past the page cache.
     is_direct: bool,
 }
@@ -183,6 +186,13 @@ impl Opened {
         self.is_in_memory
     }
 
+    /// True of a file that is not flushed behind a write that says that it is to be durable: Linux forgets `RWF_DSYNC` of writes
+    /// past the page cache by io_uring, where they go to a file system in user space (seen on 6.18).
+    #[must_use]
+    pub fn forgets_durable(&self) -> bool {
+        self.forgets_durable
+    }
+
     /// True when reads and writes go past the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
@@ -237,10 +247,15 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
     // Of a block device the metadata have no size.
     let bytes = file.seek(SeekFrom::End(0)).map_err(io)?;
     let file_system = rustix::fs::fstatfs(&file).map_or(0, |system| system.f_type);
-    let is_in_memory =
-        kind.is_file() && [TMPFS, RAMFS].iter().any(|magic| u64::try_from(file_system) == Ok(*magic));
-    let sectors = bytes / SECTOR_BYTES_U64;
-    Ok(Opened { file, sectors, is_file: kind.is_file(), is_in_memory, is_direct: false })
+    let lies_on = |magic: u64| kind.is_file() && u64::try_from(file_system) == Ok(magic);
+    Ok(Opened {
+        file,
+        sectors: bytes / SECTOR_BYTES_U64,
+        is_file: kind.is_file(),
+        is_in_memory: lies_on(TMPFS) || lies_on(RAMFS),
+        forgets_durable: lies_on(FUSE),
+        is_direct: false,
+    })
 }
 
 /// Loop device over a file.
