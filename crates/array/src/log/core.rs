@@ -8,7 +8,7 @@ use crate::log::membership::Membership;
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::policy::decision::Decisions;
 use crate::log::rot::DamageLog;
-use crate::log::segment::{SegmentSlot, SegmentState, SegmentTable};
+use crate::log::segment::{EPOCH_SHIFT_SEGMENT, Segment, SegmentSlot, SegmentState, SegmentTable};
 use base::erasure::PieceSet;
 use base::frame::FramePool;
 use std::collections::VecDeque;
@@ -99,6 +99,11 @@ impl Core {
         assert!(segment.live_blocks > 0);
         segment.live_blocks -= 1;
         segment.stream
+    }
+
+    /// True for a segment that was opened since the mount.
+    pub(super) fn is_of_this_mount(&self, segment: &Segment) -> bool {
+        segment.id >> EPOCH_SHIFT_SEGMENT == self.next_segment_id >> EPOCH_SHIFT_SEGMENT
     }
 
     /// The segment an address lies in.

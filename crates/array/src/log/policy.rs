@@ -10,6 +10,7 @@
 //!         write mode of a segment                               mode.rs
 //!         whether zones are at their limit                      strain.rs
 //!         whether large chunks are full                         fill.rs
+//!         segments of clients that the collector fills          left.rs
 //!         slots of the write area, or stripes                   slots.rs
 //!         those that last, in words                             decision.rs
 //!         numbers that were chosen by measurement               tuned.rs
@@ -22,6 +23,7 @@ pub mod decision;
 pub mod exhausted;
 pub mod fill;
 pub mod headroom;
+pub mod left;
 pub mod mode;
 pub mod queues;
 pub mod skew;

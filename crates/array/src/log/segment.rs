@@ -23,6 +23,9 @@ use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
 
+/// Segment ids start anew in each epoch, above all of earlier ones.
+pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
+
 /// Index of a segment in the [`SegmentTable`].
 pub type SegmentSlot = u32;
 const NO_OWNER: u32 = u32::MAX;

@@ -148,9 +148,13 @@ impl Appender<'_> {
             }
             vacant = vacant.or(Some((index, place)));
         }
-        if let Some((index, place)) = vacant
-            && self.space().may_open_another(stream)
+        let Some((index, place)) = vacant else { return };
+        if stream.is_collectors()
+            && let Some((of, slot)) = self.space().left_by_clients(&place)
         {
+            self.hand_over(slot, of, stream);
+            self.stripes.stream(stream).open[index].segment = Some(slot);
+        } else if self.space().may_open_another(stream) {
             let mode = self.space().mode_of_next(place.mode);
             let layout =
                 if mode == place.mode { place.layout } else { self.core.config.layout(stream, mode) };
@@ -161,6 +165,18 @@ impl Appender<'_> {
                 self.note(Decision::Opens { stream, segment, chunk_blocks, mode });
             }
         }
+    }
+
+    /// Gives the collector a segment that clients have left.
+    fn hand_over(&mut self, slot: SegmentSlot, from: Stream, to: Stream) {
+        assert!(from.is_clients() && to.is_collectors(), "{to:?} fills what {from:?} has left");
+        let segment = self.core.segments.get_mut(slot);
+        assert!(segment.stream == from && segment.takes_stripes(), "segment {} is open", segment.id);
+        segment.stream = to;
+        let (id, layout) = (segment.id, segment.layout);
+        let next = segment.writer.as_ref().map_or(layout.stripes, |writer| writer.next_stripe);
+        self.stripes.stream(from).close(slot);
+        self.note(Decision::HandsOver { segment: id, stripes: layout.stripes - next });
     }
 
     /// The segment the next stripe goes to; `None` when none has room now.

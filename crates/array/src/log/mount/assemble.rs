@@ -26,7 +26,7 @@ use crate::log::rebuild::MemberRebuild;
 use crate::log::rescue::Rescue;
 use crate::log::rot::DamageLog;
 use crate::log::scrub::Scrub;
-use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
+use crate::log::segment::{EPOCH_SHIFT_SEGMENT, Segment, SegmentSlot, SegmentState, SegmentTable};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::stripe::Stripes;
@@ -46,9 +46,8 @@ use zone::format::checkpoint::Checkpoint;
 use zone::format::header::Stream;
 use zone::format::oob::Kind;
 
-/// Sequences and segment ids start anew in each epoch, above all of earlier ones.
+/// Sequences start anew in each epoch, above all of earlier ones.
 pub const EPOCH_SHIFT_SEQUENCE: u32 = 40;
-pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
 
 /// Builds the engine.
 ///

@@ -13,11 +13,10 @@
 //!   not that of these drives, and is not used.
 
 use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
-use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
-use crate::log::segment::Segment;
+use crate::log::segment::{EPOCH_SHIFT_SEGMENT, Segment};
 use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use std::collections::BTreeMap;

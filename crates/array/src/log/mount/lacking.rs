@@ -16,10 +16,10 @@
 //! be decoded counts and is moved before clients are served, with full redundancy; what cannot, should another drive be
 //! lost before that, was never promised.
 
-use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::scan::{FoundSegment, Zones, is_of_segment, read_blocks, read_header};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
+use crate::log::segment::EPOCH_SHIFT_SEGMENT;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use std::collections::BTreeMap;

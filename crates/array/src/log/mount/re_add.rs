@@ -15,8 +15,8 @@
 //! that a mount finished, for it condemned their segment, are full before that: they do not end with a footer.
 //! Reasons in ADR 21. Whose drive it is, and whether it shares the history of the others, is judged before (`returning`).
 
-use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::scan::FoundSegment;
+use crate::log::segment::EPOCH_SHIFT_SEGMENT;
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::format::superblock::{MemberState, Superblock, Uuid, Version};

@@ -217,8 +217,7 @@ impl ArrayConfig {
 impl Space<'_> {
     /// Returns the stream for a write of so many blocks that is being admitted; most of them live short, or that is not known.
     pub(in crate::log) fn stream_of_write(&self, blocks: u64, are_hot: bool) -> Stream {
-        let has_choice =
-            Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty());
+        let has_choice = self.has_choice();
         if self.core.is_biza() && has_choice {
             return self.biza_stream(are_hot);
         }
@@ -238,6 +237,11 @@ impl Space<'_> {
             && !self.stripes.takes_another(self.core, wanted)
             && self.stripes.has_idle_place(self.core, other);
         if is_left { other } else { wanted }
+    }
+
+    /// True when writes of clients may go to either stream.
+    pub(in crate::log) fn has_choice(&self) -> bool {
+        Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty())
     }
 
     /// The stream whose stripes are as large as what is under way.

@@ -35,6 +35,13 @@ pub enum Decision {
         /// Mode in which it is written.
         mode: WriteMode,
     },
+    /// A segment that clients have left is filled by the collector.
+    HandsOver {
+        /// Its number.
+        segment: u64,
+        /// Stripes that it has room for.
+        stripes: u32,
+    },
     /// Writes of clients go to other chunks from now on.
     Chunks {
         /// Stream that they go to.
@@ -77,6 +84,13 @@ impl fmt::Display for Decision {
                     "segment {} opens for {}, chunks of {kib} KiB, {mode}",
                     short(*segment),
                     name(*stream)
+                )
+            }
+            Decision::HandsOver { segment, stripes } => {
+                write!(
+                    f,
+                    "segment {} is left with room for {stripes} stripes, which survivors fill",
+                    short(*segment)
                 )
             }
             Decision::Chunks { stream, stripe_blocks } => {
@@ -168,7 +182,7 @@ impl Decisions {
         let is_new = match decision {
             Decision::Chunks { stream, .. } => self.last.0.replace(stream) != Some(stream),
             Decision::Clients { wait } => std::mem::replace(&mut self.last.1, wait) != wait,
-            Decision::Opens { .. } | Decision::Victim { .. } => true,
+            Decision::Opens { .. } | Decision::HandsOver { .. } | Decision::Victim { .. } => true,
         };
         if is_new {
             self.kept.iter_mut().for_each(|kept| kept.push((decision, seen)));

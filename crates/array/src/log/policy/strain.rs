@@ -73,7 +73,6 @@ impl Space<'_> {
             && self.core.is_adaptive()
             && self.stripes.places_with_room(self.core, stream) < writer.strain.wanted()
             && !self.stripes.is_opening(self.core, stream)
-            && !self.core.is_space_short()
     }
 }
 
