@@ -354,7 +354,9 @@ impl Stripes {
             (WriteMode::Write, Stream::Large) => 0,
             (WriteMode::Write, _) => 1,
         };
-        let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
+        // Places beyond those are shared with the other stream: drives are at their limit before all of them are written to.
+        let own = writer.open.iter().take(core.config.open.small as usize);
+        let worth: u32 = own.map(|place| worth(place.mode)).sum();
         let in_flight_max = if core.is_space_short() { 1 } else { worth.max(1) };
         self.client_stripes_in_flight() < in_flight_max as usize
     }
