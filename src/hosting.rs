@@ -102,22 +102,35 @@ impl Hosting {
             AnyDrive::Zoned(drive) => {
                 let mut device = drive.drive;
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
-                Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
+                let device: Box<dyn ZonedDevice> = match self.way_to(device.uuid())? {
+                    None => Box::new(device),
+                    Some(way) => Box::new(device.lay_on(|disk| self.patient(disk, way).without_metadata())),
+                };
+                Ok(Hosted { device, pace: None, wake_fd: None })
             }
             AnyDrive::Nvme(drive) => {
                 let mut device = drive.drive;
                 device.set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
-                let device: Box<dyn ZonedDevice> = match self.patience {
-                    Nanos(0) => Box::new(device),
-                    patience => {
-                        let way = DeviceWay::new(drive.found.uuid(), self.bell_descriptor()?, Arc::clone(&self.moved));
-                        let patient = Patient::new(Box::new(device), Some(Box::new(way)), patience);
-                        Box::new(patient.with_limit(self.limit))
-                    }
+                let device: Box<dyn ZonedDevice> = match self.way_to(drive.found.uuid())? {
+                    None => Box::new(device),
+                    Some(way) => Box::new(self.patient(device, way)),
                 };
                 Ok(Hosted { device, pace: None, wake_fd: None })
             }
         }
+    }
+
+    /// The way back to a drive, if it is waited for.
+    fn way_to(&self, uuid: [u8; 16]) -> Result<Option<DeviceWay>> {
+        if self.patience == Nanos(0) {
+            return Ok(None);
+        }
+        Ok(Some(DeviceWay::new(uuid, self.bell_descriptor()?, Arc::clone(&self.moved))))
+    }
+
+    /// A device that is waited for when it is away.
+    fn patient(&self, device: impl ZonedDevice + 'static, way: DeviceWay) -> Patient {
+        Patient::new(Box::new(device), Some(Box::new(way)), self.patience).with_limit(self.limit)
     }
 
     fn host_emulated(&self, drive: EmulatedDrive, seed: u64) -> Result<Hosted> {

@@ -1,12 +1,14 @@
-//! The way back to an NVMe drive whose device is gone: another node has the same drive when it is there again (ADR 72).
+//! The way back to a drive whose device is gone: another node has the same drive when it is there again (ADR 72).
 
 use crate::array_file::DriveTable;
 use crate::candidates;
-use drive::any::AnyDrive;
+use drive::any::{AnyDrive, Kind};
+use drive::emulated::DriveError;
 use drive::patient::WayBack;
+use drive::zoned;
 use rustix::fd::OwnedFd;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use zone::device::ZonedDevice;
@@ -68,21 +70,27 @@ fn find(table: &DriveTable, bell: &OwnedFd, moved: &Moved) -> Found {
     let mut seen = Vec::new();
     candidates::find(&[table], &mut seen);
     let sighting = seen.into_iter().find(|sighting| sighting.uuid == table.uuid)?;
-    match AnyDrive::open_as(&sighting.path, *table.uuid.as_bytes()) {
-        Ok(AnyDrive::Nvme(mut drive)) => {
-            drive
-                .drive
-                .set_bell(bell)
-                .inspect_err(|error| log::error!("the bell of a drive: {error}"))
-                .ok()?;
-            log::info!("a drive that was away is {} now", sighting.path.display());
-            moved.lock().unwrap_or_else(PoisonError::into_inner).push((table.uuid, sighting.path));
-            Some(Box::new(drive.drive))
+    let not_yet = |error: &DriveError| log::debug!("a drive that is back cannot be opened yet: {error}");
+    let device = open(&sighting.path, *table.uuid.as_bytes(), bell).inspect_err(not_yet).ok()??;
+    log::info!("a drive that was away is {} now", sighting.path.display());
+    moved.lock().unwrap_or_else(PoisonError::into_inner).push((table.uuid, sighting.path));
+    Some(device)
+}
+
+/// Opens the device of a drive, of a kind that is waited for.
+fn open(path: &Path, uuid: [u8; 16], bell: &OwnedFd) -> Result<Found, DriveError> {
+    let no_bell = |error: &io::Error| log::error!("the bell of a drive: {error}");
+    Ok(match Kind::of(path) {
+        Kind::Nvme => {
+            let AnyDrive::Nvme(mut drive) = AnyDrive::open_as(path, uuid)? else { return Ok(None) };
+            let is_heard = drive.drive.set_bell(bell).inspect_err(no_bell).is_ok();
+            is_heard.then(|| Box::new(drive.drive) as Box<dyn ZonedDevice>)
         }
-        Ok(AnyDrive::Emulated(_) | AnyDrive::Conventional(_) | AnyDrive::Zoned(_)) => None,
-        Err(error) => {
-            log::debug!("a drive that is back cannot be opened yet: {error}");
-            None
+        Kind::Zoned => {
+            let mut device = zoned::reopen(path, uuid)?;
+            let is_heard = device.set_bell(bell).inspect_err(no_bell).is_ok();
+            is_heard.then(|| Box::new(device) as Box<dyn ZonedDevice>)
         }
-    }
+        Kind::Emulated | Kind::Conventional => None,
+    })
 }

@@ -66,6 +66,13 @@ impl<D: ZonedDevice> InbandDrive<D> {
         &self.core.device
     }
 
+    /// The same drive, whose device is below another one from now on. Nothing is under way.
+    #[must_use]
+    pub fn lay_on<E: ZonedDevice>(self, lay: impl FnOnce(D) -> E) -> InbandDrive<E> {
+        let InbandDrive { core, answers, is_new, is_gone } = self;
+        InbandDrive { core: core.lay_on(lay), answers, is_new, is_gone }
+    }
+
     /// The device, for what is asked of it beside commands.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.core.device
@@ -135,6 +142,11 @@ impl<D: ZonedDevice> InbandDrive<D> {
             Work::Write(_) | Work::Search(_) => unreachable!("writes and searches are answered elsewhere"),
             Work::Finish(_) => self.take_finish(now, slot, status, frames),
             Work::Reset => self.take_reset(now, slot, outcome),
+            // The journal is the drive's alone: it is asked again, which waits for it.
+            Work::SelfTest if status == Status::Stalled => {
+                self.core.spare.append(&mut frames);
+                self.core.look_at_header(now, slot);
+            }
             Work::SelfTest => {
                 let header = frames.first().map(|frame| header::Header::decode(&frame.data));
                 let is_good =

@@ -196,6 +196,11 @@ impl OrdinaryDrive {
         }
         self.room.try_again = None;
         for slot in std::mem::take(&mut self.room.waiting) {
+            // The kernel says the same of a device that it takes away.
+            if self.loss.is_some() {
+                self.end(slot, Status::DeviceGone);
+                continue;
+            }
             self.pending.get_mut(slot).lacks_room = false;
             self.pending.get_mut(slot).since = now;
             self.begin(slot);

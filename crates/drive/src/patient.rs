@@ -164,6 +164,8 @@ pub struct Patient {
     done: Vec<Completion>,
     /// Kept for its memory.
     answers: Vec<Completion>,
+    /// The drive keeps metadata beside its blocks.
+    has_metadata: bool,
 }
 
 impl Patient {
@@ -187,7 +189,15 @@ impl Patient {
             loss: None,
             done: Vec::new(),
             answers: Vec::new(),
+            has_metadata: true,
         }
+    }
+
+    /// The same of a drive that keeps no metadata: what it holds is told by data alone.
+    #[must_use]
+    pub fn without_metadata(mut self) -> Patient {
+        self.has_metadata = false;
+        self
     }
 
     /// The same, which is stalled as well when a command is not answered for so long.
@@ -502,7 +512,7 @@ impl Patient {
             .filter_map(|(number, pending)| {
                 let frames = pending.adrift().filter(|_| pending.is_transfer())?;
                 let offset = (pending.kind == Kind::Write).then(|| pending.next_offset());
-                Some((*number, Orphan { offset, frames }))
+                Some((*number, Orphan { offset, frames, has_metadata: self.has_metadata }))
             })
             .unzip();
         let fates = match unsettled.found {

@@ -6,7 +6,8 @@
 //!   report, reset, open, close, finish ──> a thread: ioctl ───────────────────────────────┘
 //! ```
 //! The kernel says EIO of most that goes wrong: a write that failed is a write fault, whatever the zone has become. It is not told
-//! here how many zones are open or active (EOVERFLOW, ETOOMANYREFS).
+//! here how many zones are open or active (EOVERFLOW, ETOOMANYREFS). Of a device that goes it says EIO as well, so where that
+//! is outlived (ADR 72) a zone report follows each error: who does not report is not there, and nobody knows what it has done.
 
 mod device;
 mod helper;
@@ -15,7 +16,7 @@ mod shape;
 
 pub use device::{
     DiskDrive, Peek, ZonedProblem, expect_unused, format_device, geometry_of, is_inband, is_zoned, open_if,
-    wipe,
+    reopen, wipe,
 };
 pub use shape::{Shape, ShapeError};
 
@@ -40,6 +41,8 @@ struct Pending {
     /// Frames of a write that are through, and those that are not handed over yet.
     moved: Vec<Frame>,
     left: Vec<Frame>,
+    /// What the command is answered if the device is there, which is asked.
+    doubted: Option<Status>,
 }
 
 /// See the module.
@@ -56,6 +59,8 @@ pub struct ZonedDisk {
     answers: Vec<block_device::Completion>,
     zone_answers: Vec<Answer>,
     is_abandoned: bool,
+    /// A device that goes may come back: commands that it had are answered one by one.
+    outlives: bool,
 }
 
 impl ZonedDisk {
@@ -129,10 +134,32 @@ impl ZonedDisk {
             pending.moved.append(&mut frames);
             return self.write_next(now, slot);
         }
+        if self.outlives && !matches!(status, Status::Success | Status::DeviceGone) {
+            pending.moved.append(&mut frames);
+            return self.doubt(slot, status);
+        }
         self.end(slot, status, frames);
     }
 
+    /// A command failed, with this status if the device is there: it is asked for the zone.
+    fn doubt(&mut self, slot: u32, status: Status) {
+        let pending = self.pending.get_mut(slot);
+        pending.doubted = Some(status);
+        self.helper.ask(slot, Task::Report { zone: pending.asked.zone.0, count: 1 });
+    }
+
     fn take_zone_answer(&mut self, Answer { slot, outcome, before }: Answer) {
+        if let Some(status) = self.pending.get(slot).doubted {
+            // One that goes has no zones any more.
+            let is_there = outcome.is_ok_and(|lines| !lines.is_empty());
+            return self.end(slot, if is_there { status } else { Status::DeviceGone }, Vec::new());
+        }
+        if let Err(error) = &outcome
+            && self.outlives
+            && status_of_error(error) == Status::InternalError
+        {
+            return self.doubt(slot, Status::InternalError);
+        }
         let Pending { mut asked, .. } = self.pending.remove(slot);
         let report = outcome.map_err(|error| status_of_error(&error)).and_then(|lines| {
             let told: Option<Vec<ZoneDescriptor>> =
@@ -167,7 +194,7 @@ impl ZonedDevice for ZonedDisk {
             return self.done.push(asked.done(Err(status), frames_of(command.op)));
         }
         let (moved, left) = (Vec::new(), Vec::new());
-        let slot = self.pending.insert(Pending { asked, since: now, moved, left });
+        let slot = self.pending.insert(Pending { asked, since: now, moved, left, doubted: None });
         let change = |change| Task::Change { zone: zone.0, change };
         let sector = self.shape.sector_of(zone.0, asked.offset);
         match command.op {
@@ -214,6 +241,10 @@ impl ZonedDevice for ZonedDisk {
         completions.append(&mut self.done);
     }
 
+    fn next_event(&self) -> Option<Instant> {
+        self.disk.next_event()
+    }
+
     fn condition(&mut self, now: Instant) -> Condition {
         let ::block::condition::Condition { loss, left_behind, waits_for_room_since, .. } =
             self.disk.condition(now);
@@ -235,8 +266,12 @@ impl ZonedDevice for ZonedDisk {
             let slot = u32::try_from(token.0).expect("tokens are slots");
             self.end(slot, Status::DeviceGone, frames);
         }
-        for Pending { asked, .. } in std::mem::take(&mut self.pending).into_values() {
-            self.done.push(asked.plain(Err(Status::DeviceGone)));
+        for Pending { asked, moved, .. } in std::mem::take(&mut self.pending).into_values() {
+            self.done.push(asked.done(Err(Status::DeviceGone), moved));
         }
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.outlives = outlives;
     }
 }

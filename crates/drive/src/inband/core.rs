@@ -133,6 +133,28 @@ impl Media {
     }
 }
 
+impl<D> InbandCore<D> {
+    /// The same with another device.
+    pub(super) fn lay_on<E>(self, lay: impl FnOnce(D) -> E) -> InbandCore<E> {
+        assert!(self.waiters.is_empty() && self.tasks.is_empty(), "a device changes while it is at work");
+        InbandCore {
+            device: lay(self.device),
+            label: self.label,
+            geometry: self.geometry,
+            rules: self.rules,
+            media: self.media,
+            lanes: self.lanes,
+            gates: self.gates,
+            waiting_for_place: self.waiting_for_place,
+            tasks: self.tasks,
+            waiters: self.waiters,
+            done: self.done,
+            spare: self.spare,
+            held_since: self.held_since,
+        }
+    }
+}
+
 impl<D: ZonedDevice> InbandCore<D> {
     /// Asks the device, about one of its zones.
     pub(super) fn ask(&mut self, now: Instant, waiter: Waiter, zone: ZoneIndex, op: Op) {

@@ -118,6 +118,11 @@ impl<D: ZonedDevice> InbandCore<D> {
     /// Looks at the header of the journal zone that is written.
     pub(super) fn begin_self_test(&mut self, now: Instant, asked: Asked) {
         let slot = self.begin_task(asked, Work::SelfTest);
+        self.look_at_header(now, slot);
+    }
+
+    /// Reads the header of the journal zone that is written, for a self-test.
+    pub(super) fn look_at_header(&mut self, now: Instant, slot: u32) {
         let frame = self.frame();
         let (zone, _) = self.media.journal.current();
         let op = Op::Read { offset: 0, frames: vec![frame] };

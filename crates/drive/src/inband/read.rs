@@ -136,8 +136,9 @@ impl<D: ZonedDevice> InbandCore<D> {
         let unit = frames.first().and_then(|frame| Unit::decode(owner, &frame.data));
         let is_blank = frames.first().is_some_and(|frame| frame.data.iter().all(|byte| *byte == 0));
         match unit {
-            _ if status == Status::DeviceGone || status == Status::ZoneIsOffline => {
-                read.failure = Some(status)
+            // Without the stamp, identities of an earlier life would be believed.
+            _ if matches!(status, Status::DeviceGone | Status::ZoneIsOffline | Status::Stalled) => {
+                read.failure = Some(status);
             }
             Some(unit) if status == Status::Success => {
                 read.birth = unit.stamp;

@@ -27,6 +27,15 @@ pub(super) struct Orphan<'a> {
     pub(super) offset: Option<u32>,
     /// Its contents.
     pub(super) frames: &'a [Frame],
+    /// The drive keeps metadata: what it has is compared with them, too.
+    pub(super) has_metadata: bool,
+}
+
+impl Orphan<'_> {
+    /// True when this is one of its blocks.
+    fn is_same(&self, own: &Frame, found: &Frame) -> bool {
+        own.data == found.data && (!self.has_metadata || own.oob == found.oob)
+    }
 }
 
 /// What became of a write or an append.
@@ -55,7 +64,8 @@ pub(super) fn fates(gaps: &[(u32, u32)], blocks: &Blocks, orphans: &[Orphan<'_>]
     });
     if !is_whole {
         let is_ours = |frame: &Frame| {
-            frame.is_blank() || orphans.iter().flat_map(|orphan| orphan.frames).any(|own| is_same(own, frame))
+            let is_of = |orphan: &Orphan<'_>| orphan.frames.iter().any(|own| orphan.is_same(own, frame));
+            frame.is_blank() || orphans.iter().any(is_of)
         };
         if !blocks.values().flatten().all(is_ours) {
             return None;
@@ -76,10 +86,13 @@ fn assign(
     while at < to {
         let left = (to - at) as usize;
         let begins = |index: &usize| {
-            let Orphan { offset, frames } = &orphans[*index];
+            let orphan = &orphans[*index];
+            let holds = |(at, own): (u32, &Frame)| {
+                blocks.get(&at).and_then(Option::as_ref).is_some_and(|found| orphan.is_same(own, found))
+            };
             fates[*index] == Fate::Not
-                && offset.is_none_or(|offset| offset == at)
-                && (at..).zip(frames.iter().take(left)).all(|(at, own)| holds(blocks, at, own))
+                && orphan.offset.is_none_or(|offset| offset == at)
+                && (at..).zip(orphan.frames.iter().take(left)).all(holds)
         };
         let found = || (0..orphans.len()).filter(begins);
         let whole = found().find(|index| orphans[*index].frames.len() <= left);
@@ -99,14 +112,6 @@ fn assign(
     true
 }
 
-fn holds(blocks: &Blocks, at: u32, own: &Frame) -> bool {
-    blocks.get(&at).and_then(Option::as_ref).is_some_and(|found| is_same(found, own))
-}
-
-fn is_same(one: &Frame, other: &Frame) -> bool {
-    one.oob == other.oob && one.data == other.data
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,15 +128,24 @@ mod tests {
 
     /// What becomes of commands when these bytes are found from block 10 on.
     fn fates_of(found: &[u8], writes: &[(Option<u32>, &[u8])]) -> Option<Vec<Fate>> {
-        let blocks: Blocks = (10..).zip(frames(found).into_iter().map(Some)).collect();
+        fates_where(true, frames(found), writes)
+    }
+
+    fn fates_where(
+        has_metadata: bool,
+        found: Vec<Frame>,
+        writes: &[(Option<u32>, &[u8])],
+    ) -> Option<Vec<Fate>> {
+        let is_empty = found.is_empty();
         let end = 10 + u32::try_from(found.len()).unwrap();
+        let blocks: Blocks = (10..).zip(found.into_iter().map(Some)).collect();
         let contents: Vec<Vec<Frame>> = writes.iter().map(|(_, bytes)| frames(bytes)).collect();
         let orphans: Vec<Orphan<'_>> = writes
             .iter()
             .zip(&contents)
-            .map(|((offset, _), frames)| Orphan { offset: *offset, frames })
+            .map(|((offset, _), frames)| Orphan { offset: *offset, frames, has_metadata })
             .collect();
-        let gaps = if found.is_empty() { vec![] } else { vec![(10, end)] };
+        let gaps = if is_empty { vec![] } else { vec![(10, end)] };
         fates(&gaps, &blocks, &orphans)
     }
 
@@ -162,5 +176,18 @@ mod tests {
         let appends: [(Option<u32>, &[u8]); 1] = [(None, &[1, 2])];
         assert_eq!(fates_of(&[1, 9], &appends), None);
         assert_eq!(fates_of(&[9], &appends), None);
+    }
+
+    #[test]
+    fn a_drive_without_metadata_is_asked_for_data_alone() {
+        let writes: [(Option<u32>, &[u8]); 2] = [(Some(10), &[1, 2]), (Some(12), &[3])];
+        let found = || {
+            let mut found = frames(&[1, 2]);
+            found.iter_mut().for_each(|frame| frame.oob = Frame::zeroed().oob);
+            found
+        };
+        assert_eq!(fates_where(false, found(), &writes).unwrap(), [Fate::Landed(10), Fate::Not]);
+        assert_eq!(fates_where(true, found(), &writes), None, "a drive with metadata lost them");
+        assert_eq!(fates_where(false, frames(&[9]), &writes), None);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::emulated::EmulatedDrive;
+use crate::inband::{self, InbandDrive};
 use std::sync::{Arc, Mutex};
 
 const PATIENCE: Nanos = Nanos(60_000_000_000);
@@ -47,6 +48,8 @@ struct Core {
     /// Handles with a lower number are dead.
     device: u32,
     reports: u32,
+    /// What it reads has metadata.
+    keeps_metadata: bool,
 }
 
 #[derive(Clone)]
@@ -90,21 +93,43 @@ impl ZonedDevice for Handle {
 impl WayBack for Shared {
     fn look(&mut self) -> Option<Box<dyn ZonedDevice>> {
         let core = self.0.lock().unwrap();
-        (!core.is_away)
-            .then(|| Box::new(Handle(self.clone(), core.device, geometry())) as Box<dyn ZonedDevice>)
+        let geometry = *core.media.geometry();
+        (!core.is_away).then(|| Box::new(Handle(self.clone(), core.device, geometry)) as Box<dyn ZonedDevice>)
     }
 }
 
 impl Core {
     fn carry_out(&mut self, command: Command) {
+        let is_read = matches!(command.op, Op::Read { .. });
+        let mut answers = Vec::new();
         self.media.submit(Instant(0), command);
-        self.media.poll(Instant(0), &mut self.answers);
+        self.media.poll(Instant(0), &mut answers);
+        if is_read && !self.keeps_metadata {
+            let frames = answers.iter_mut().flat_map(|answer| &mut answer.frames);
+            frames.for_each(|frame| frame.oob = Frame::zeroed().oob);
+        }
+        self.answers.append(&mut answers);
+    }
+}
+
+impl Shared {
+    fn new(geometry: Geometry, keeps_metadata: bool) -> Shared {
+        let media = EmulatedDrive::on_heap(geometry, [1; 16]).unwrap();
+        let (held, answers) = (Vec::new(), Vec::new());
+        let (holds, is_away, held_since) = (false, false, Instant(0));
+        let (device, reports) = (0, 0);
+        let core = Core { media, held, answers, holds, held_since, is_away, device, reports, keeps_metadata };
+        Shared(Arc::new(Mutex::new(core)))
+    }
+
+    fn patient(&self, handle: Handle) -> Patient {
+        Patient::new(Box::new(handle), Some(Box::new(self.clone())), PATIENCE).with_limit(LIMIT)
     }
 }
 
 /// The drive under test, and the one below.
-struct Rig {
-    drive: Patient,
+struct Rig<D = Patient> {
+    drive: D,
     below: Shared,
     now: Instant,
     done: Vec<Completion>,
@@ -112,14 +137,8 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let media = EmulatedDrive::on_heap(geometry(), [1; 16]).unwrap();
-        let (held, answers) = (Vec::new(), Vec::new());
-        let (holds, is_away, held_since) = (false, false, Instant(0));
-        let core = Core { media, held, answers, holds, held_since, is_away, device: 0, reports: 0 };
-        let below = Shared(Arc::new(Mutex::new(core)));
-        let handle = Box::new(Handle(below.clone(), 0, geometry()));
-        let way_back = Some(Box::new(below.clone()) as Box<dyn WayBack>);
-        let mut drive = Patient::new(handle, way_back, PATIENCE).with_limit(LIMIT);
+        let below = Shared::new(geometry(), true);
+        let mut drive = below.patient(Handle(below.clone(), 0, geometry()));
         drive.outlive_hiccups(true);
         let mut rig = Rig { drive, below, now: Instant(0), done: Vec::new() };
         // It learns what its zones are before anything else.
@@ -127,7 +146,69 @@ impl Rig {
         assert_eq!(rig.answers(), [(0, Success, 0)]);
         rig
     }
+}
 
+/// Zones of which the first two are a journal.
+const WITH_JOURNAL: Geometry = Geometry {
+    zones: 6,
+    zone_size_blocks: 512,
+    zone_capacity_blocks: 364,
+    open_zones_max: 4,
+    active_zones_max: 4,
+    append_blocks_max: 1,
+    transfer_blocks_max: 128,
+    volatile_cache: false,
+    areas: None,
+};
+
+fn carry_out<D: ZonedDevice>(device: &mut D, command: Command) -> Option<Completion> {
+    device.submit(Instant(0), command);
+    let mut completions = Vec::new();
+    device.poll(Instant(0), &mut completions);
+    completions.pop()
+}
+
+impl Rig<InbandDrive<Patient>> {
+    /// A drive with identities in-band, over a patient one without metadata.
+    fn inband() -> Rig<InbandDrive<Patient>> {
+        let below = Shared::new(WITH_JOURNAL, false);
+        let mut handle = Handle(below.clone(), 0, WITH_JOURNAL);
+        inband::format(&mut handle, [9; 16], &mut carry_out).unwrap();
+        Rig::over(below)
+    }
+
+    /// The drive as the next process finds it.
+    fn next(&self) -> Rig<InbandDrive<Patient>> {
+        let below = Shared::new(WITH_JOURNAL, false);
+        let media = EmulatedDrive::from_heap(self.core().media.heap_snapshot().unwrap()).unwrap();
+        below.0.lock().unwrap().media = media;
+        Rig::over(below)
+    }
+
+    fn over(below: Shared) -> Rig<InbandDrive<Patient>> {
+        let handle = Handle(below.clone(), 0, WITH_JOURNAL);
+        let drive = inband::open(handle, 16, &mut carry_out).unwrap();
+        let mut drive = drive.lay_on(|handle| below.patient(handle).without_metadata());
+        drive.outlive_hiccups(true);
+        Rig { drive, below, now: Instant(0), done: Vec::new() }
+    }
+
+    /// Bytes of data and of metadata of blocks, from the start of a zone.
+    fn holds(&mut self, zone: u32, blocks: u32) -> Vec<(u8, u8)> {
+        let mut found = Vec::new();
+        for offset in (0..blocks).step_by(30) {
+            let frames = (offset..blocks.min(offset + 30)).map(|_| Frame::zeroed()).collect();
+            self.give(99, zone, Op::Read { offset, frames });
+            self.wait(100);
+            let read = self.done.pop().unwrap();
+            assert_eq!(read.status, Success);
+            found.extend(read.frames.iter().map(|frame| (frame.data[0], frame.oob[0])));
+        }
+        found
+    }
+}
+
+impl<D: ZonedDevice> Rig<D> {
     fn core(&self) -> std::sync::MutexGuard<'_, Core> {
         self.below.0.lock().unwrap()
     }
@@ -544,4 +625,57 @@ fn a_drive_is_not_stalled_for_answers_that_nobody_took() {
     rig.now = Instant(rig.now.0 + 3_600_000 * MS);
     rig.drive.condition(rig.now);
     assert!(!rig.drive.is_stalled());
+}
+
+/// Data, records of the journal and reads of identities are cut off, and the device has another name afterwards. Each fate of each of
+/// them leaves everything where it belongs.
+#[test]
+fn a_drive_with_identities_in_band_comes_back() {
+    let bytes: Vec<u8> = (1..=90).collect();
+    let wanted: Vec<(u8, u8)> = bytes.iter().map(|byte| (*byte, *byte)).collect();
+    for draw in 0..81_usize {
+        let mut rig = Rig::inband();
+        rig.give(1, 1, write(0, &bytes[..40]));
+        rig.give(2, 2, write(0, &bytes[..9]));
+        assert_eq!(rig.answers(), [(1, Success, 0), (2, Success, 0)]);
+        rig.core().holds = true;
+        rig.give(3, 1, read(3));
+        rig.give(4, 1, write(40, &bytes[40..]));
+        rig.give(5, 2, Op::Finish);
+        let count = rig.core().held.len();
+        assert!(count >= 4, "data, a record, identities of a zone that is finished, a read: {count}");
+        let fates = [Done, Not, Partly(3)];
+        let fates: Vec<Fate> =
+            (0..4).map(|digit| fates[draw / 3_usize.pow(digit) % 3]).cycle().take(count).collect();
+        rig.core().device += 1;
+        rig.core().holds = false;
+        rig.cut(&fates);
+        rig.wait(300);
+        let expected = [(3, Stalled, 3), (4, Success, 40), (5, Success, 0)];
+        assert_eq!(rig.answers(), expected, "{fates:?}");
+        assert_eq!(rig.holds(1, 90), wanted, "{fates:?}");
+        let mut next = rig.next();
+        assert_eq!(next.holds(1, 90), wanted, "the next process, {fates:?}");
+        assert_eq!(next.holds(2, 10)[7..], [(8, 8), (9, 9), (0, 0)], "the next process, {fates:?}");
+    }
+}
+
+/// Nobody knows of which life the blocks of a zone are before its first identities were read: that is asked again.
+#[test]
+fn identities_that_were_cut_off_are_read_again() {
+    let mut rig = Rig::inband();
+    rig.give(1, 1, write(0, &[1, 2]));
+    rig.give(2, 1, Op::Finish);
+    assert_eq!(rig.answers(), [(1, Success, 0), (2, Success, 0)]);
+    let mut rig = rig.next();
+    rig.give(1, 3, write(0, &[3]));
+    assert_eq!(rig.answers(), [(1, Success, 0)]);
+    rig.core().holds = true;
+    rig.give(2, 1, read(0));
+    rig.give(3, 0, Op::SelfTest { repair: false });
+    rig.core().holds = false;
+    rig.cut(&[Not, Not]);
+    rig.wait(300);
+    assert_eq!(rig.answers(), [(2, Stalled, 0), (3, Success, 0)]);
+    assert_eq!(rig.holds(1, 3), [(1, 1), (2, 2), (0, 0)]);
 }

@@ -195,6 +195,7 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(ZonedDisk, Owne
         answers: Vec::new(),
         zone_answers: Vec::new(),
         is_abandoned: false,
+        outlives: false,
     };
     Ok((disk, wake_fd))
 }
@@ -230,6 +231,15 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, Drive
     let drive = open(device, CACHED_UNITS, &mut |device, command| carry_out(device, &wake_fd, command))
         .map_err(|problem| faulty(path, problem))?;
     Ok(DiskDrive { drive, wake_fd })
+}
+
+/// Opens the device of a drive that was away, for this process alone, if it is the one of this identity. What lies there is left as it is:
+/// who has the drive knows it.
+///
+/// # Errors
+/// When there is none, it is another one, or in use.
+pub fn reopen(path: &Path, uuid: [u8; 16]) -> Result<ZonedDisk, DriveError> {
+    open_device(path, Some(uuid)).map(|(device, _)| device)
 }
 
 /// Empties a device that nobody uses: all zones that can be are reset, those of the journal first. `show` is told how many zones of
