@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what CI runs, and what to run before pushing.
 
 use crate::phase::Phases;
-use crate::{bench, check_workspace, clients, conformance, fuzz, mutants, sim, test};
+use crate::{bench, check_workspace, clients, conformance, fuzz, guest, mutants, sim, test};
 use anyhow::{Result, bail};
 
 /// Environment of the end-to-end tests that turns a missing client into a failure.
@@ -21,6 +21,7 @@ pub fn run() -> Result<()> {
         phases.time("test", test::run),
         phases.time("conformance", conformance::run_short),
         phases.time("clients", clients::run_short),
+        phases.time("guest", guest::run_short),
         phases.time("sim", sim::run_short),
         phases.time("mutants", mutants::run_short),
         phases.time("fuzz", fuzz::run_short),

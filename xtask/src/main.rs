@@ -212,7 +212,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        line: "check, test, short forms of sim, fuzz and bench: exactly what CI runs",
+        line: "check, test, short forms of guest, sim, fuzz and bench: exactly what CI runs",
         help: "As those commands one after the other, with nothing skipped for want of a tool, \
                and the time each took.\n.ci/run does this on a fresh machine.",
         run: Run::Plain(ci::run),
