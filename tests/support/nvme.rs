@@ -176,6 +176,14 @@ pub fn node(controller: usize) -> PathBuf {
 /// Number of the controller of a node. Its namespace may have another number when the drive comes back before its old node was let go.
 #[track_caller]
 pub fn controller_number(node: &str) -> usize {
+    // A block node has the number of a subsystem in its name.
+    if let Some(name) = node.strip_prefix("/dev/nvme") {
+        let device = std::fs::canonicalize(format!("/sys/class/block/nvme{name}/device"));
+        let device = device.unwrap_or_else(|error| panic!("{node}: {error}"));
+        let controller =
+            device.file_name().and_then(|name| name.to_str()?.strip_prefix("nvme")?.parse().ok());
+        return controller.unwrap_or_else(|| panic!("{node} belongs to {}", device.display()));
+    }
     let numbers = node.trim_start_matches("/dev/ng").split_once('n');
     numbers.and_then(|(controller, _)| controller.parse().ok()).unwrap_or_else(|| panic!("{node}: no node"))
 }
