@@ -23,7 +23,7 @@ pub enum Admission {
     /// Everything goes to flash.
     #[default]
     All,
-    /// What was hit in memory goes, and what is stored again while its hash is remembered.
+    /// Objects that were hit in memory, or are stored again while their hash is remembered.
     Second,
     /// Between these, and less than that, as a budget is used up.
     Auto,
@@ -53,18 +53,18 @@ pub const WHOLE: u32 = 1024;
 /// Shares of objects that are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Of those that are stored for the first time, as far as is known.
+    /// Share of objects stored for the first time, as far as is known, in 1024ths.
     pub first: u32,
-    /// Of those that were hit in memory, or are stored again.
+    /// Share of objects that were hit in memory, or are stored again, in 1024ths.
     pub again: u32,
 }
 
-/// How often an object came, as far as is known.
+/// Visit of an object: its first or a later one, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// It is stored for the first time.
+    /// First store of the object.
     First,
-    /// It was hit in memory, or is stored again while the ghost remembers it.
+    /// Store of an object that was hit in memory, or that the ghost remembers.
     Again,
 }
 
@@ -104,14 +104,14 @@ impl Gate {
         Gate { policy, budget, ghost: Ghost::new(hashes), first, again }
     }
 
-    /// It is so late, and so many bytes were written since the mount.
+    /// Tells the budget the time, and the bytes written since the mount.
     pub fn note(&mut self, now: Instant, bytes_written: u64) {
         if let Some(budget) = &mut self.budget {
             budget.note(now, bytes_written);
         }
     }
 
-    /// What is left of the budget, as a share of the most that can be; without one, all.
+    /// Level of the budget, as a share of the most that can be kept, in 1024ths; without a budget, all.
     #[must_use]
     pub fn level(&self) -> u32 {
         self.budget.as_ref().map_or(WHOLE, Budget::level)

@@ -30,7 +30,7 @@ const MAGIC: &[u8; 8] = b"ZWCSEEN1";
 /// Records in each span of the limit.
 const RECORDS_A_LIMIT: u64 = 8;
 
-/// Which cache is served, since which start of the machine.
+/// Cache that is served, and the start of the machine it is served in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Identity of the cache.
@@ -48,7 +48,7 @@ pub enum Absence {
     OtherStart,
     /// Nobody served it for this time.
     For(Nanos),
-    /// What it holds may have been without a server for this time, as it was allowed to then.
+    /// Time without a server that the objects may have seen already, as the limit of an earlier life allowed.
     Allowed(Nanos),
 }
 
@@ -79,14 +79,14 @@ impl fmt::Display for Absence {
 pub struct Attendance {
     place: Place,
     limit: Nanos,
-    /// When it was served last.
+    /// Time at which the cache was served last, or why it is unknown.
     seen: Result<Instant, Absence>,
-    /// When a record of this life was made last.
+    /// Time at which a record of this life was made last.
     recorded: Option<Instant>,
 }
 
 impl Attendance {
-    /// Of a life that begins, with the record of lives before it.
+    /// Attendance of a life that begins, with the record of lives before it.
     #[must_use]
     pub fn new(place: Place, limit: Nanos, record: &[u8]) -> Attendance {
         Attendance { place, limit, seen: last_seen(place, limit, record), recorded: None }
@@ -134,7 +134,7 @@ impl Attendance {
     }
 }
 
-/// What a record proves.
+/// Time of the last service that a record proves, or why it proves none.
 fn last_seen(place: Place, limit: Nanos, record: &[u8]) -> Result<Instant, Absence> {
     let record: &[u8; RECORD_BYTES] = record.try_into().map_err(|_| Absence::Unknown)?;
     let mut summed = *record;

@@ -29,13 +29,13 @@ pub struct CacheConfig {
 /// Bytes of a hash that the gate remembers.
 const HASH_BYTES: u64 = 4;
 
-/// When a store is answered.
+/// Acknowledgement of stores: the moment at which a store is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// When what hides older versions is on the media: the object may be lost with the buffers.
+    /// Answer once entries that hide older versions are on the media: the object may be lost with the buffers.
     #[default]
     Memory,
-    /// When the object is there, too, if it goes to flash.
+    /// Answer once the object is on the media, too, if it goes to flash.
     Media,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Acknowledge {
     }
 }
 
-/// Where what hides older versions has to be before a client is answered.
+/// Place that an invalidation of older versions has to reach before a client is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Invalidate {
     /// On the media.
@@ -83,7 +83,7 @@ impl fmt::Display for Invalidate {
     }
 }
 
-/// How a mounted cache behaves.
+/// Options of a mounted cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Memory for index, buffers and copies of objects together.
@@ -92,11 +92,11 @@ pub struct Options {
     pub copies_bytes_max: u64,
     /// Bytes of an object on the mean, key included: sizes the index.
     pub object_mean: u64,
-    /// Which zones go.
+    /// Eviction policy: chooses the zone that goes.
     pub eviction: Eviction,
     /// Most of a zone that is written anew when it goes, in hundredths.
     pub reinsert_percent: u32,
-    /// What goes to flash.
+    /// Admission policy: chooses the objects that go to flash.
     pub admission: Admission,
     /// Bytes a day that `auto` admits, about.
     pub endurance: Option<u64>,
@@ -112,9 +112,9 @@ pub struct Options {
     pub batch_pages: u32,
     /// Zones of a drive for each open one that young objects have beside the first (ADR 79); 128 but in tests.
     pub zones_for_more: u32,
-    /// When a store is answered.
+    /// Moment at which stores are answered.
     pub acknowledge: Acknowledge,
-    /// Where what hides older versions has to be before.
+    /// Place that invalidations have to reach before an answer.
     pub invalidate: Invalidate,
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn slots_of(index_bytes: u64) -> u64 {
 }
 
 impl Options {
-    /// What each of so many shards has of what the whole cache is given.
+    /// Options of one of so many shards: memory and endurance are divided, the rest is the whole cache's.
     #[must_use]
     pub fn part_of(&self, shards: usize) -> Options {
         let shards = shards as u64;
@@ -182,7 +182,7 @@ impl Options {
         self.buffer_bytes() / 8 * 2
     }
 
-    /// What remembers objects that went with young zones, beside an index of so many bytes: one for each slot, if memory has the
+    /// Ghost of objects that went with young zones, beside an index of so many bytes: one place for each slot, if memory has the
     /// room, where the policy asks.
     #[must_use]
     pub fn evicted(&self, index_bytes: u64) -> Ghost<u8> {
@@ -191,7 +191,7 @@ impl Options {
         Ghost::new(usize::try_from(objects).unwrap_or(usize::MAX))
     }
 
-    /// Who says what goes to flash, beside an index of so many bytes. It remembers a hash for each four slots, or more where objects are
+    /// Admission gate beside an index of so many bytes. It remembers a hash for each four slots, or more where objects are
     /// large: as many as a 128th of the memory holds, if memory has the room.
     #[must_use]
     pub fn gate(&self, index_bytes: u64) -> Gate {
@@ -295,7 +295,7 @@ pub struct MemoryShort {
 }
 
 impl MemoryShort {
-    /// What all of so many shards are short of, of which this one is.
+    /// Shortage of all shards together, where each of so many is short of as much as this one.
     #[must_use]
     pub fn of_all(self, shards: usize) -> MemoryShort {
         let shards = shards as u64;

@@ -3,7 +3,7 @@
 //! A table with one place for each object that is remembered; what comes to a place is remembered instead of what was there. So
 //! nothing is kept for long, nothing is searched, and the table never grows.
 
-/// What is kept of a hash. Another hash of the same place is taken for it once in as many as there are marks.
+/// Mark that is kept of a hash. Another hash of the same place is taken for it once in as many as there are marks.
 pub trait Mark: Copy + PartialEq {
     /// Nothing is remembered.
     const NONE: Self;

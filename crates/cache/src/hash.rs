@@ -90,7 +90,7 @@ impl KeyHash {
         KeyHash(bits)
     }
 
-    /// Its bits.
+    /// Bits of the hash, the low 48.
     #[must_use]
     pub fn bits(self) -> u64 {
         self.0
@@ -116,7 +116,7 @@ impl KeyHash {
     }
 }
 
-/// What an index tells apart: buckets, and bits of a tag.
+/// Shape of an index: count of buckets, and bits of a tag; it decides which keys the index can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     buckets: u64,
@@ -181,7 +181,7 @@ impl Shape {
     }
 }
 
-/// What an index tells apart of a key: its two buckets, of which this is the lower one, and its tag.
+/// Identity of a key in the index: its two buckets, of which the lower one stands for both, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ident {
     /// The lower one of the two buckets.

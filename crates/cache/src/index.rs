@@ -20,7 +20,7 @@ const HEAT_AT: usize = SLOTS * SLOT_BYTES;
 const PAGE_BITS: u32 = 28;
 /// Most pages that an index can name.
 pub const PAGES_MAX: u64 = 1 << PAGE_BITS;
-/// How hot an object can be.
+/// Most heat of an object: hits are counted up to it.
 pub const HEAT_MAX: u8 = 3;
 
 /// Number of a page among all pages of all drives; never zero, for that is in the superblock log.
@@ -102,7 +102,7 @@ impl Index {
         Index { shape, buckets: vec![Bucket([0; BUCKET_BYTES]); count], used: 0 }
     }
 
-    /// What it tells apart.
+    /// Shape of the index.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.shape

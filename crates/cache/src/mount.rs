@@ -279,7 +279,7 @@ fn mount_as_found(
     Ok(volume)
 }
 
-/// What drives hold, before anything is decided.
+/// Survey of the drives, before anything is decided.
 struct Survey {
     geometries: Vec<Option<Geometry>>,
     agreed: Agreed,
@@ -459,10 +459,10 @@ pub fn see_shards(
     Ok(Some((all, Spread::new(count, secret))))
 }
 
-/// What a check found.
+/// Findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What is wrong, in words.
+    /// Problems, in words.
     pub problems: Vec<String>,
     /// Places without a drive whose contents count.
     pub absent: Vec<usize>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a name stands for.
+/// Value that a name stands for.
 ///
 /// # Errors
 /// When there is no such name: with those that there are.

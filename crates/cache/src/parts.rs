@@ -27,7 +27,7 @@ enum Parted {
 struct Walking {
     id: RequestId,
     namespace: Namespace,
-    /// What the shard is asked that is walked now.
+    /// Walk that the current shard is asked for.
     asked: Walk,
     shard: usize,
     shards_walked: usize,
@@ -35,7 +35,7 @@ struct Walking {
     bytes: usize,
 }
 
-/// Where a request goes: the shard, and what that is asked.
+/// Route of a request: the shards it goes to, each with its own part.
 pub enum Route {
     /// To one shard.
     One((usize, Request)),
@@ -43,13 +43,13 @@ pub enum Route {
     All(Vec<(usize, Request)>),
 }
 
-/// What a reply is.
+/// Part of a request that a reply answers.
 pub enum Part {
-    /// That to a request.
+    /// Last part: the reply to the whole request.
     Whole(Reply),
-    /// That to a part, and the next part goes to this shard.
+    /// Part of a walk; the next part goes to this shard.
     GoesOn((usize, Request)),
-    /// That to a part, and others are missing.
+    /// Part of a request to all shards; others have not answered.
     Missing,
 }
 
@@ -62,13 +62,13 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Of requests for shards that have keys so.
+    /// Parts of no requests yet, for shards among which keys are spread so.
     #[must_use]
     pub fn new(spread: Spread) -> Parts {
         Parts { spread, parted: Slab::default(), under_way: 0 }
     }
 
-    /// Which shard has a key.
+    /// Spread of keys over shards.
     #[must_use]
     pub fn spread(&self) -> &Spread {
         &self.spread

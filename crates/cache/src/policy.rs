@@ -19,17 +19,17 @@ use std::str::FromStr;
 /// Kinds of objects that have zones of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// What clients have stored.
+    /// Objects as clients stored them.
     Young,
-    /// What was hot when its zone was evicted.
+    /// Objects that were hot when their zone was evicted.
     Main,
-    /// What expires within minutes: the first group.
+    /// Objects that expire within minutes: the first group.
     Minutes,
-    /// What expires within hours: the second group.
+    /// Objects that expire within hours: the second group.
     Hours,
-    /// What expires within days: the third group.
+    /// Objects that expire within days: the third group.
     Days,
-    /// What a namespace stores that has zones of its own.
+    /// Objects of a namespace that has zones of its own.
     Share(Namespace),
 }
 
@@ -40,7 +40,7 @@ impl Stream {
     /// All but those of shares.
     pub const COMMON: [Stream; 5] =
         [Stream::Young, Stream::Main, Stream::Minutes, Stream::Hours, Stream::Days];
-    /// Those of objects that expire soon, by their time to live.
+    /// Streams of objects that expire soon, by their time to live.
     pub const GROUPS: [Stream; 3] = [Stream::Minutes, Stream::Hours, Stream::Days];
 
     /// Places of all of them.
@@ -149,7 +149,7 @@ impl fmt::Display for Eviction {
     }
 }
 
-/// What is known of a zone that may go.
+/// Candidate for eviction: a zone, with its age and hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The zone.
@@ -166,7 +166,7 @@ pub struct Candidate {
     pub last_hit: u64,
 }
 
-/// What a policy chooses.
+/// Choice of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The zone that goes.

@@ -20,7 +20,7 @@ pub struct WallMillis(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What memcached's clients said of an object: that it is stale, and that one of them has been told to make it anew.
+/// Marks by memcached's clients on an object: that it is stale, and that one of them has been told to make it anew.
 ///
 /// A number that is drawn for each marking makes its token another than that of any version before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +30,13 @@ impl Marks {
     const STALE: u32 = 1;
     const WON: u32 = 2;
 
-    /// Those of an object that holds a place until somebody makes it.
+    /// Marks of an object that holds a place until somebody makes it.
     #[must_use]
     pub fn placeholder(number: u32) -> Marks {
         Marks(number << 2)
     }
 
-    /// Those of a stale object.
+    /// Marks of a stale object.
     #[must_use]
     pub fn stale(number: u32, is_won: bool) -> Marks {
         let won = if is_won { Marks::WON } else { 0 };
@@ -71,7 +71,7 @@ impl Marks {
     }
 }
 
-/// What is stored under a key.
+/// Object stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The bytes.
@@ -114,7 +114,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Where the part is in a value of so many bytes, which may be nowhere.
+    /// Range of the part in a value of so many bytes; it may be empty.
     ///
     /// # Panics
     /// When a value is longer than memory can be.
@@ -141,12 +141,12 @@ impl Part {
     }
 }
 
-/// What a change makes of an object.
+/// Change of an object by an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing changes.
     Keep,
-    /// This is stored.
+    /// Store of this object.
     Store(Object),
     /// The object is removed.
     Remove,
@@ -165,7 +165,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Those that match a pattern, as `by` says of pattern and key.
+    /// Keys that match a pattern, as `by` says of pattern and key.
     #[must_use]
     pub fn matching(by: fn(&[u8], &[u8]) -> bool, pattern: &[u8]) -> Chosen {
         Chosen { by, pattern: pattern.to_vec() }
@@ -203,7 +203,7 @@ pub struct Walk {
     pub everywhere: bool,
     /// True for the first of a row of walks.
     pub begins: bool,
-    /// It goes on at 0 when it comes to the end.
+    /// True when the walk goes on at 0 after the end.
     pub wraps: bool,
     /// Most idents to look at: about as many keys, of all namespaces.
     pub idents_max: u64,
@@ -238,7 +238,7 @@ pub enum Op {
     Set {
         /// The key.
         key: Vec<u8>,
-        /// What is stored.
+        /// Object to store.
         object: Object,
     },
     /// Answers whether a live object was there.
@@ -272,7 +272,7 @@ pub struct Request {
     pub id: RequestId,
     /// Namespace of the key.
     pub namespace: Namespace,
-    /// What is asked.
+    /// Operation.
     pub op: Op,
 }
 
@@ -287,7 +287,7 @@ pub enum Refusal {
     NoDrive,
 }
 
-/// What came of an update.
+/// Kind of change that an update made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing has changed.
@@ -314,22 +314,22 @@ pub struct Told {
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Of a get.
+    /// Outcome of a get.
     Found(Option<Object>),
-    /// Of a set.
+    /// Outcome of a set.
     Stored,
-    /// Of a remove: whether a live object was there.
+    /// Outcome of a remove: whether a live object was there.
     Removed(bool),
-    /// Of an update.
+    /// Outcome of an update.
     Updated {
         /// The object before it.
         before: Option<Object>,
-        /// What came of it.
+        /// Change that was made.
         change: Kind,
     },
-    /// Of a clear, or of one that is planned.
+    /// Outcome of a clear, or of one that is planned.
     Cleared,
-    /// Of a walk.
+    /// Outcome of a walk.
     Walked {
         /// The keys.
         keys: Vec<Told>,

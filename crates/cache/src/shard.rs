@@ -66,7 +66,7 @@ use zone::device::{Command, Completion, Op as DeviceOp, Status, Token};
 use zone::drives::DriveCommand;
 pub use zones::{Zone, ZoneUse, Zones};
 
-/// What a shard asks for.
+/// Effects of a turn of the shard: commands for drives, and replies.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Commands for drives.
@@ -75,7 +75,7 @@ pub struct Effects {
     pub replies: Vec<Reply>,
 }
 
-/// What a command was for.
+/// Purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Lookup,
@@ -125,7 +125,7 @@ impl Purpose {
     }
 }
 
-/// Who the cache is.
+/// Identity of the cache, its drives and its mount.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Identity of the cache.
@@ -166,11 +166,11 @@ pub struct Shard {
     walks: Walks,
 }
 
-/// What a recovery hands to the shard it makes.
+/// Result of a recovery, of which the shard is made.
 pub struct Recovered {
-    /// Who the cache is.
+    /// Identity of the cache.
     pub identity: Identity,
-    /// How it behaves.
+    /// Options.
     pub options: Options,
     /// The index.
     pub index: Index,
@@ -178,7 +178,7 @@ pub struct Recovered {
     pub drives: Vec<Drive>,
     /// Latest wall time seen.
     pub wall: WallMillis,
-    /// What was cleared, and will be.
+    /// Clears that were done, and those that are planned.
     pub clears: Clears,
     /// Members.
     pub membership: Membership,
@@ -350,7 +350,7 @@ impl Shard {
         !self.desk.ready.is_empty() || self.sweep.is_under_way() || self.walks.is_eager() || evicts
     }
 
-    /// What operations waited for has come.
+    /// Advances operations for which something they waited for has come.
     fn advance(&mut self, waiting: Vec<u32>, effects: &mut Effects) {
         waiting.into_iter().for_each(|waiter| self.desk.advance(&self.core, waiter, effects));
     }

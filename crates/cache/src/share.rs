@@ -27,7 +27,7 @@ pub struct Share {
     pub flash_percent: u32,
     /// Part of the memory for copies, in hundredths; 0 is none of its own.
     pub memory_percent: u32,
-    /// Which of its zones go.
+    /// Eviction policy of its own zones.
     pub eviction: Eviction,
     /// Longest time to live, in milliseconds.
     pub ttl_max: Option<u64>,
@@ -221,7 +221,7 @@ pub struct OwnShare {
     pub namespace: Namespace,
     /// Most zones that it has here.
     pub zones_max: usize,
-    /// Which of them go.
+    /// Eviction policy of these zones.
     pub eviction: Eviction,
     /// Birth of the zone that went last.
     pub hand: u64,
@@ -235,7 +235,7 @@ pub(crate) mod tests {
         Share { namespace: Namespace(namespace), flash_percent, ..Share::default() }
     }
 
-    /// Of a drive with so many zones, of which so many may be active.
+    /// Geometry of a drive with so many zones, of which so many may be active.
     pub(crate) fn geometry(zones: u32, active: u32) -> Geometry {
         Geometry {
             zones,

@@ -66,7 +66,7 @@ pub trait SharedMemory: Send {
     fn write(&mut self, at: usize, bytes: &[u8]);
 }
 
-/// Where no process ends.
+/// Heap memory, where no process ends.
 impl SharedMemory for Vec<u8> {
     fn bytes(&self) -> usize {
         self.len()
@@ -96,7 +96,7 @@ pub struct Host {
     pub memory: Option<Box<dyn SharedMemory>>,
 }
 
-/// What superblocks say of entries that are not on drives.
+/// Mark in superblocks of entries that are not on drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Identity of the start of the machine whose memory holds them.
@@ -108,7 +108,7 @@ pub struct Mark {
 /// A log that was found in memory.
 #[derive(Debug)]
 pub struct Found {
-    /// What the index told apart.
+    /// Shape of the index of that life.
     pub shape: Shape,
     /// Entries with their members.
     pub entries: Vec<(usize, Entry)>,
@@ -174,12 +174,12 @@ pub fn find(memory: &dyn SharedMemory, cache: [u8; 16], log: u32) -> Option<Foun
     is_complete.then(|| Found { shape, entries: found.into_values().collect(), next, version })
 }
 
-/// How far the log of a life is.
+/// Phase of the log of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// What was found in it goes to drives.
+    /// Entries that were found in the log go to drives.
     Recovering,
-    /// It takes entries.
+    /// New entries are taken.
     Open,
     /// All of it goes to drives, and it takes no more.
     Closing,
@@ -211,7 +211,7 @@ pub struct SharedLog {
     version: u32,
     next: u64,
     phase: Phase,
-    /// It takes entries when what was found is on drives.
+    /// True when the log takes entries once those that were found are on drives.
     opens: bool,
     /// Entries that drives do not hold yet.
     in_use: BTreeMap<u64, ()>,
@@ -220,11 +220,11 @@ pub struct SharedLog {
     writes: Vec<(usize, Vec<u8>)>,
 }
 
-/// Where a log begins, or goes on.
+/// Begin of a log: anew, or upon one that was found.
 pub(crate) enum Begin {
     /// Nothing of another one is needed.
     Anew(u32),
-    /// What was found is needed.
+    /// Entries of the log that was found are needed.
     Again(u32, Found),
 }
 
@@ -283,7 +283,7 @@ impl SharedLog {
         self.phase == Phase::Closed
     }
 
-    /// What was found is on drives. True when superblocks are to say that the log is needed no more.
+    /// Ends recovery: found entries are on drives. True when superblocks are to say that the log is needed no more.
     pub(crate) fn recovered(&mut self) -> bool {
         assert!(self.phase == Phase::Recovering && self.in_use.is_empty(), "a log recovers once");
         if self.opens {
@@ -296,7 +296,7 @@ impl SharedLog {
         !self.opens
     }
 
-    /// It takes no more entries: what drives do not hold goes to them.
+    /// Closes the log for new entries: those that drives do not hold yet go to them.
     pub(crate) fn close(&mut self) {
         if self.phase == Phase::Open {
             self.phase.enter(Phase::Closing);
@@ -360,7 +360,7 @@ impl SharedLog {
         }
     }
 
-    /// What is to be stored now, in this order.
+    /// Writes to the memory, as offset and bytes, in the order in which they are to be made.
     pub(crate) fn take_writes(&mut self) -> Vec<(usize, Vec<u8>)> {
         std::mem::take(&mut self.writes)
     }

@@ -18,7 +18,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of so many shards that have this secret of hashes.
+    /// Spread over so many shards, by this secret of hashes.
     ///
     /// # Panics
     /// When there are none, or too many.

@@ -30,7 +30,7 @@ pub struct Counters {
     pub pages_read: u64,
     /// Bytes of keys and values that were taken in.
     pub bytes_stored: u64,
-    /// Of these, bytes that were admitted to flash.
+    /// Bytes of those that were admitted to flash.
     pub bytes_admitted: u64,
     /// Objects that were forgotten in memory, and never on flash.
     pub forgotten: u64,
@@ -125,12 +125,12 @@ pub struct ZoneCounts {
     pub journal: usize,
     /// Being evicted.
     pub leaving: usize,
-    /// Those with pages by what they hold, in the order of [`Stream::COMMON`]; those of shares are the last.
+    /// Zones with pages, by stream in the order of [`Stream::COMMON`]; those of shares are the last.
     pub streams: [StreamZones; Stream::COMMON.len() + 1],
 }
 
 impl ZoneCounts {
-    /// One more zone with pages of a stream.
+    /// Counts one more zone with pages of a stream.
     pub(crate) fn add(&mut self, stream: Stream, age_ms: u64) {
         let place = stream.place().min(Stream::COMMON.len());
         self.streams[place] += StreamZones { zones: 1, oldest_ms: age_ms };
@@ -151,7 +151,7 @@ impl AddAssign for ZoneCounts {
 /// Zones with the pages of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamZones {
-    /// How many there are.
+    /// Zones.
     pub zones: usize,
     /// Milliseconds since the oldest of them began, by the wall clock.
     pub oldest_ms: u64,
@@ -169,7 +169,7 @@ impl AddAssign for StreamZones {
 pub struct DriveStatus {
     /// False when it is missing, left out, or has failed.
     pub up: bool,
-    /// Its zones.
+    /// Zones, by use.
     pub zones: ZoneCounts,
     /// Most zones of its journal.
     pub journal_zones_max: usize,
@@ -181,12 +181,12 @@ pub struct DriveStatus {
     pub in_flight: u32,
 }
 
-/// What the last recovery found.
+/// Findings of the last recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Records that lie in zones of this cache.
     pub records_found: u64,
-    /// Of these, those that journals or a clear hide.
+    /// Records of those that journals or a clear hide.
     pub records_hidden: u64,
     /// Older versions without an entry, journaled.
     pub records_older: u64,
@@ -204,14 +204,14 @@ pub struct Recovery {
     pub is_emptied: bool,
 }
 
-/// What goes to flash, and what does not.
+/// Admission to flash: the policy, its budget, and objects that memory alone holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionStatus {
     /// The policy.
     pub policy: Admission,
     /// Bytes a day that may be written.
     pub bytes_per_day: Option<u64>,
-    /// What is left of them, in 1024ths of an hour's.
+    /// Level of the budget, in 1024ths of an hour's bytes.
     pub level: u32,
     /// Objects that memory alone holds.
     pub held: u64,
@@ -232,7 +232,7 @@ pub struct NamespaceStatus {
     pub zones_max: usize,
     /// Bytes of memory that copies take in its share.
     pub copies_bytes: u64,
-    /// Its share, if it has one.
+    /// Share of the cache, if the namespace has one.
     pub share: Option<Share>,
 }
 
@@ -259,13 +259,13 @@ pub struct Status {
     pub copies_bytes: u64,
     /// Copies of objects in memory.
     pub copies: u64,
-    /// Which zones make room.
+    /// Eviction policy: chooses the zones that make room.
     pub eviction: Eviction,
-    /// What goes to flash, and what does not.
+    /// Admission to flash.
     pub admission: AdmissionStatus,
-    /// When stores are answered.
+    /// Moment at which stores are answered.
     pub acknowledge: Acknowledge,
-    /// Where what hides older versions has to be before.
+    /// Place that invalidations have to reach before an answer.
     pub invalidate: Invalidate,
     /// Zones of all drives.
     pub zones: ZoneCounts,
@@ -273,7 +273,7 @@ pub struct Status {
     pub namespaces: [NamespaceStatus; NAMESPACES],
     /// Bytes of zones with pages.
     pub flash_bytes: u64,
-    /// Of these, bytes that objects take which have expired, about: never more than there are.
+    /// Bytes of these that expired objects take, estimated: never more than there are.
     pub expired_bytes: u64,
     /// Drives in use.
     pub drives: usize,

@@ -53,7 +53,7 @@ impl CacheVolume {
         }
     }
 
-    /// When the mount ended, of drives in virtual time.
+    /// Time at which the mount ended, for drives in virtual time.
     #[must_use]
     pub fn ready_at(&self) -> Instant {
         self.ready_at

@@ -4,7 +4,7 @@ use crate::shard::BayRefusal;
 use crate::volume::CacheVolume;
 use zone::device::{Geometry, ZonedDevice};
 
-/// What cuts a drive into the slices of all shards.
+/// Function that cuts a drive into the slices of all shards.
 pub type Cut<'a> = Box<dyn Fn(Box<dyn ZonedDevice>) -> Vec<Box<dyn ZonedDevice>> + 'a>;
 
 /// See the module.
@@ -39,7 +39,7 @@ impl<'a> Volumes<'a> {
         own.or_else(|| self.wholes.iter().flatten().next().copied())
     }
 
-    /// What all shards say of their slices of a drive.
+    /// Judges a drive for all shards, each by its own slice.
     fn judge(
         &self,
         whole: &Geometry,

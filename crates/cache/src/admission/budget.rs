@@ -15,7 +15,7 @@ const NANOS_KEPT: i128 = NANOS_PER_DAY / 24;
 pub struct Budget {
     /// Bytes a day.
     rate: i128,
-    /// What is left, in bytes times the nanoseconds of a day; less than nothing when too much was written.
+    /// Credit, in bytes times the nanoseconds of a day; negative when too much was written.
     credit: i128,
     /// Time, and bytes written, until which it was counted.
     counted: Option<(Instant, u64)>,
@@ -29,7 +29,7 @@ impl Budget {
         Budget { rate, credit: rate * NANOS_KEPT / 2, counted: None }
     }
 
-    /// It is so late, and so many bytes were written in all.
+    /// Notes the time, and the bytes written in all: credits the one and charges the other.
     pub fn note(&mut self, now: Instant, bytes_written: u64) {
         let (then, before) = self.counted.unwrap_or((now, bytes_written));
         let passed = i128::from(now.0.saturating_sub(then.0));
@@ -39,7 +39,7 @@ impl Budget {
         self.counted = Some((now.max(then), bytes_written));
     }
 
-    /// What is left, as a share of the most that is kept.
+    /// Level of the credit, as a share of the most that is kept, in 1024ths.
     #[must_use]
     pub fn level(&self) -> u32 {
         let share = self.credit * i128::from(WHOLE) / (self.rate * NANOS_KEPT);

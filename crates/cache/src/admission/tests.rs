@@ -57,7 +57,7 @@ fn a_budget_is_credited_evenly_and_up_to_an_hour() {
     assert_eq!(budget.level(), 0, "time that goes back is not credited twice");
 }
 
-/// Who always wants to write ten times as much as may be written gets what is credited, and what was kept.
+/// Demand of ten times the budget for a day writes what is credited, and what was kept.
 #[test]
 fn a_day_of_demand_writes_a_budget() {
     let mut gate = Gate::new(Admission::Auto, Some(DAY_BYTES), 0);

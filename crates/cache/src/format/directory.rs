@@ -40,7 +40,7 @@ const CLOSES: u8 = 2;
 /// Samples of the times at which records of a zone expire.
 pub const SAMPLES: usize = 16;
 
-/// When the records of a zone expire, as a directory tells it.
+/// Expiry times of the records of a zone, as a directory tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldExpiries {
     /// Earliest of all, in milliseconds since 1970; all ones when none ever does.
@@ -49,7 +49,7 @@ pub struct ToldExpiries {
     pub last: u64,
     /// Bytes of records.
     pub bytes: u64,
-    /// Of records that are samples.
+    /// Expiry times of sampled records, in milliseconds since 1970.
     pub samples: [u64; SAMPLES],
     /// Samples that were taken.
     pub count: u8,
@@ -85,7 +85,7 @@ pub fn class_of(record_bytes: usize) -> u8 {
 /// A page in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedPage {
-    /// Its sequence.
+    /// Sequence of the page.
     pub sequence: u64,
     /// The records that begin in it.
     pub records: Vec<Listed>,
@@ -126,19 +126,19 @@ impl Extent {
     }
 }
 
-/// What the pages since the last directory of a zone hold: the next directory, as it grows.
+/// Listing of the pages since the last directory of a zone: the next directory, as it grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     covers: u32,
     before: u32,
     extent: Extent,
     pages: u32,
-    /// What each block says of pages: how many, and all of them.
+    /// Pages of each block of the directory: their count, and their encoded bytes.
     parts: Vec<(u16, Vec<u8>)>,
 }
 
 impl Listing {
-    /// One of the pages from block `covers` on, behind a directory of so many blocks.
+    /// Listing of the pages from block `covers` on, behind a directory of so many blocks.
     #[must_use]
     pub fn new(covers: u32, before: u32) -> Listing {
         assert!(covers > before, "before everything is the header");
@@ -163,7 +163,7 @@ impl Listing {
         }
     }
 
-    /// Its size.
+    /// Size of the directory so far.
     #[must_use]
     pub fn extent(&self) -> Extent {
         self.extent
@@ -233,11 +233,11 @@ pub struct DirectoryBlock {
     pub before: u32,
     /// First block that this block covers.
     pub first: u32,
-    /// It is the last block of the directory.
+    /// True for the last block of the directory.
     pub is_last: bool,
     /// The directory closes the zone.
     pub closes: bool,
-    /// When records of the zone expire, up to here.
+    /// Expiry times of the records of the zone up to this directory.
     pub expiries: ToldExpiries,
     /// The pages.
     pub pages: Vec<ListedPage>,

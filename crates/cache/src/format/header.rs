@@ -21,7 +21,7 @@ record_fields! { BLOCK_BYTES;
 
 const MAGIC: &[u8; 8] = b"ZWCZONE1";
 
-/// What a zone is for.
+/// Role of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Pages of records and directories.
@@ -33,9 +33,9 @@ pub enum Role {
 /// A zone header. Its stamp says which zone and life it heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneHeader {
-    /// What the zone is for.
+    /// Role of the zone.
     pub role: Role,
-    /// What the index told apart: entries of a journal zone hide in these terms.
+    /// Shape of the index: entries of a journal zone hide in its terms.
     pub shape: Shape,
     /// Latest wall time seen.
     pub wall: WallMillis,

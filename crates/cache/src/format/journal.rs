@@ -42,7 +42,7 @@ pub struct Entry {
 pub struct JournalBlock {
     /// Latest wall time seen.
     pub wall: WallMillis,
-    /// It is the last block of its zone, which takes no more.
+    /// True for the last block of its zone, which takes no more.
     pub closes: bool,
     /// The entries.
     pub entries: Vec<Entry>,

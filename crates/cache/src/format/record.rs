@@ -22,7 +22,7 @@ const HAS_MARKS: u8 = 4;
 /// Milliseconds that six bytes can tell.
 const EXPIRY_MAX: u64 = (1 << 48) - 1;
 
-/// What a record says before its key.
+/// Head of a record: the fields before its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     /// Bytes before the key.

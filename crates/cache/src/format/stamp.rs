@@ -22,7 +22,7 @@ record_fields! { OOB_BYTES;
     CRC: 60, 4, "CRC32C of the stamp with this field zero";
 }
 
-/// What a block is.
+/// Kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// First block of a zone.
@@ -76,7 +76,7 @@ pub struct Stamp {
     pub life: Life,
     /// Block within the zone.
     pub page: u32,
-    /// What the block is.
+    /// Kind of the block.
     pub kind: Kind,
     /// Sequence of the block.
     pub sequence: u64,

@@ -40,14 +40,14 @@ const MAGIC: &[u8; 8] = b"ZWCACHE1";
 /// Programs that know no logs in memory must not believe the media alone.
 const VERSION_WITH_LOG: u32 = 2;
 
-/// What a member is to a record.
+/// Standing of a member in a superblock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// What its drive holds counts nothing.
+    /// Left out: data on its drive do not count.
     LeftOut,
-    /// It is a member of the record before, too.
+    /// Member of the record before, too.
     Member,
-    /// It joins, empty, with this record, which it holds before any other does.
+    /// New and empty: the member joins with this record, which it holds before any other does.
     Joined,
 }
 
@@ -58,7 +58,7 @@ const STANDINGS: [Standing; 3] = [Standing::LeftOut, Standing::Member, Standing:
 pub struct Member {
     /// Identity of its drive.
     pub uuid: [u8; 16],
-    /// What it is.
+    /// Standing in this record.
     pub standing: Standing,
     /// Zones of its drive that were offline: what they held is not missed any more.
     pub zones_lost: u32,
@@ -72,7 +72,7 @@ impl Member {
     }
 }
 
-/// What of namespaces was cleared, and what will be.
+/// Clears of namespaces: those that were done, and those that are planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clears {
     /// Sequences below which namespaces hold nothing.
@@ -98,7 +98,7 @@ pub struct Superblock {
     pub members: Vec<Member>,
     /// So many of those with [`Standing::Member`] must hold the record for it to count.
     pub quorum: u8,
-    /// What was cleared, and will be.
+    /// Clears that were done, and those that are planned.
     pub clears: Clears,
     /// Entries that the media need not hold.
     pub mark: Option<Mark>,

@@ -13,7 +13,7 @@ use base::chains::ChainMap;
 use base::random::mix;
 use std::cmp::Reverse;
 
-/// What recovery makes of the drives.
+/// Decision of a recovery from all that drives hold.
 pub struct Decision {
     /// The index.
     pub index: Index,
@@ -33,12 +33,12 @@ struct Candidate {
 /// Records of which tags are alike.
 struct Part<'a> {
     beside: &'a Beside,
-    /// Those that only entries in memory hide.
+    /// Records that only entries in memory hide.
     hidden: &'a [Candidate],
     candidates: &'a mut Vec<Candidate>,
 }
 
-/// What hides records beside journals.
+/// Clears and entries in memory, which hide records beside journals.
 pub struct Hidden<'a> {
     /// Sequences below which namespaces hold nothing.
     pub cleared: &'a [u64; NAMESPACES],

@@ -33,7 +33,7 @@ struct Page {
 }
 
 impl FoundRecords {
-    /// One more, of the last page that was found or of one behind it.
+    /// Adds a record of the last page that was found or of one behind it.
     pub fn push(&mut self, FoundRecord { hash, namespace, sequence, page }: FoundRecord) {
         let first = u32::try_from(self.records.len()).expect("a zone has fewer records");
         self.records.push(u64::from(namespace.0) << HASH_BITS | hash.bits());
@@ -46,7 +46,7 @@ impl FoundRecords {
         }
     }
 
-    /// How many there are.
+    /// Count of the records.
     pub fn len(&self) -> usize {
         self.records.len()
     }

@@ -16,15 +16,15 @@ const RECORDS_KEPT: usize = 64;
 /// Superblock log of a drive.
 #[derive(Debug)]
 pub struct Log {
-    /// Its records, those with lower generations first; of many the last ones.
+    /// Newest superblock records of the log, by rising generation.
     pub records: Vec<Superblock>,
     /// Member that the drive is, by its newest record.
     pub member: usize,
-    /// Where it goes on.
+    /// Place at which the log goes on.
     pub place: LogPlace,
     /// Nothing was ever written, or nothing but a first record that was cut short.
     pub is_blank: bool,
-    /// It was that: its zone is to be reset before another is written.
+    /// True when a first record was cut short: its zone is to be reset before another is written.
     pub is_torn: bool,
     /// A record that cannot be read may be newer than the newest.
     pub is_doubtful: bool,
@@ -33,7 +33,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Its newest record.
+    /// Newest record.
     pub fn newest(&self) -> Option<&Superblock> {
         self.records.last()
     }
@@ -140,7 +140,7 @@ struct LogReader<'a> {
 }
 
 impl LogReader<'_> {
-    /// What was answered for a record, unless a second answer is better. A drive may answer with another block, or with a
+    /// Answer for a record, unless a second answer is better. A drive may answer with another block, or with a
     /// record of a former life of the zone: so the second answer is asked for when the record is not newer than the one
     /// before, and when none is before, or none behind it. Of two records the newer one is there, for generations only grow.
     async fn make_sure(&self, page: u32, first: Found, before: Option<u64>) -> Result<Found, MountError> {
@@ -155,7 +155,7 @@ impl LogReader<'_> {
         Ok(if generation_of(&first) > generation_of(&second) { first } else { second })
     }
 
-    /// What blocks hold, from `page` on.
+    /// Blocks of the log from `page` on, as found.
     async fn read(&self, page: u32, count: u32) -> Result<Vec<Found>, MountError> {
         if let Some(frames) = self.ask(page, count).await? {
             return Ok((page..).zip(&frames).map(|(page, frame)| self.found(page, frame)).collect());
@@ -196,7 +196,7 @@ impl LogReader<'_> {
     }
 }
 
-/// What a block of a log holds.
+/// Content of a block of a log.
 enum Found {
     Nothing,
     Damaged,

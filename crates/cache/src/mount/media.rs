@@ -127,7 +127,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// One has come; true when it was the last.
+    /// Takes an answer; true when it was the last.
     fn take(&mut self, number: usize, completion: Completion) -> bool {
         let before = self.there[number].replace(completion);
         assert!(before.is_none(), "a command is answered once");
@@ -136,7 +136,7 @@ impl Answers {
     }
 }
 
-/// Where a reader sits that asks a drive.
+/// Seat of a reader: through it, the reader asks one drive and awaits answers.
 pub struct Seat {
     desk: Rc<Desk>,
     number: usize,

@@ -14,7 +14,7 @@ use base::units::ZoneIndex;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 
-/// What the drives agree on.
+/// Agreement of the drives: superblock, members, quorum.
 pub struct Agreed {
     /// The newest superblock that counts, with the latest of what any of them knows.
     pub newest: Superblock,
@@ -32,7 +32,7 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// What drives are read for: a mount, or a check.
+    /// Order to read drives, for a mount or for a check.
     pub fn order(&self, is_check: bool) -> Order<'_> {
         Order { cache: self.newest.cache, secret: &self.newest.secret, is_check }
     }

@@ -15,16 +15,16 @@ use base::frame::Frame;
 /// Blocks of a zone of data, behind its header.
 pub const KINDS: &[Kind] = &[Kind::Records, Kind::Directory];
 
-/// What a zone of data holds.
+/// Scan of a zone of data.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DataScan {
-    /// Its records, in order.
+    /// Records, in order of their pages.
     pub records: FoundRecords,
-    /// When they expire.
+    /// Expiry times of the records.
     pub expiries: Expiries,
-    /// What its next directory has to list, where it takes more pages.
+    /// Listing for the next directory, where the zone takes more pages.
     pub listing: Option<Listing>,
-    /// Its last block closes it.
+    /// True when the last block closes the zone.
     pub is_closed: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'a> PageScan<'a> {
         Some(())
     }
 
-    /// What was found. What was not written to its end is no record, and never will be: other pages follow.
+    /// Result of the scan. A record that was not written to its end is none, and never will be: other pages follow.
     pub fn end(self) -> DataScan {
         let PageScan { blocks, records, expiries, uncovered, is_closed, .. } = self;
         let Uncovered { covers, before, pages } = uncovered;

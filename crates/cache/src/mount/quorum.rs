@@ -9,7 +9,7 @@ use super::MountError;
 use super::log::Log;
 use crate::format::superblock::{Standing, Superblock};
 
-/// What the drives that are there know.
+/// Superblock logs of the drives that are there.
 pub struct Known<'a> {
     /// Their logs, by place.
     pub logs: &'a [Option<Log>],
@@ -23,7 +23,7 @@ pub struct Rank<'a> {
     pub perhaps: Vec<&'a Superblock>,
 }
 
-/// How many of the members that have a say hold a record.
+/// Count of voting members that hold a record: surely, and perhaps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     surely: usize,
@@ -56,7 +56,7 @@ impl<'a> Known<'a> {
         Ok(Rank { newest, perhaps })
     }
 
-    /// Who holds a record. What a drive never held it will not: whoever made the record is gone.
+    /// Count of members that hold a record. A drive that never held it never will: whoever made the record is gone.
     fn held(&self, record: &Superblock) -> Held {
         let mut held = Held::default();
         for (place, log) in self.logs.iter().enumerate() {

@@ -14,7 +14,7 @@ const ANSWERS_MAX: usize = 8;
 
 /// Reader of a zone.
 pub struct Reader {
-    /// Where it asks.
+    /// Seat through which the drive is asked.
     pub seat: Seat,
     /// The zone.
     pub zone: ZoneIndex,
@@ -79,7 +79,7 @@ impl Reader {
         frames
     }
 
-    /// What a block is, once two answers in a row say the same: of these one is right. `None` when none ever do.
+    /// Answer about a block that two reads in a row agree on: of these one is right. `None` when none ever do.
     pub async fn settled<T: PartialEq>(&self, ask: impl AsyncFn(&Reader) -> T) -> Option<T> {
         let mut before = ask(self).await;
         for _ in 0..ANSWERS_MAX {

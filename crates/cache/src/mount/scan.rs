@@ -23,7 +23,7 @@ use base::frame::Frame;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
 
-/// What a zone holds.
+/// Contents of a zone.
 #[derive(Debug)]
 pub enum Contents {
     /// Nothing.
@@ -38,7 +38,7 @@ pub enum Contents {
     Data(FoundRecords),
     /// Entries in terms of this shape.
     Journal {
-        /// What the index told apart.
+        /// Shape of the index of that life.
         shape: Shape,
         /// The entries.
         entries: Vec<Entry>,
@@ -54,7 +54,7 @@ pub enum Contents {
 /// A zone that was read.
 #[derive(Debug)]
 pub struct ZoneScan {
-    /// What it holds.
+    /// Contents of the zone.
     pub contents: Contents,
     /// Sequence at which its life began.
     pub birth: u64,
@@ -62,13 +62,13 @@ pub struct ZoneScan {
     since: WallMillis,
     stream: u8,
     end: u32,
-    /// It takes no more blocks.
+    /// True when the zone takes no more blocks.
     is_full: bool,
-    /// When its records expire.
+    /// Expiry times of its records.
     expiries: Expiries,
-    /// What its next directory has to list.
+    /// Listing for its next directory.
     listing: Option<Listing>,
-    /// Its directories list something else than its pages hold, as a check finds.
+    /// True when directories list something else than the pages hold, as a check finds.
     is_listed_wrong: bool,
 }
 
@@ -83,7 +83,7 @@ impl ZoneScan {
 /// A drive that was read.
 #[derive(Debug)]
 pub struct DriveScan {
-    /// Its zones.
+    /// Zones of the drive, by index.
     pub zones: Vec<ZoneScan>,
     /// Latest that it knows.
     pub latest: Latest,
@@ -110,7 +110,7 @@ impl Latest {
     }
 }
 
-/// Of which cache drives are read, and how.
+/// Order to read drives of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
     /// The cache.
@@ -253,9 +253,9 @@ enum Found {
 pub struct Blocks {
     /// Life of the zone.
     pub life: Life,
-    /// Its write pointer, or its capacity.
+    /// Write pointer, or the capacity of a full zone.
     pub end: u32,
-    /// It takes no more blocks.
+    /// True when the zone takes no more blocks.
     pub is_full: bool,
     capacity: u32,
 }

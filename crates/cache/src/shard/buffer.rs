@@ -18,11 +18,11 @@ pub const PAGE_WAIT: Nanos = Nanos::from_micros(10_000);
 /// An object on its way to flash.
 #[derive(Debug)]
 pub struct Record {
-    /// Its key.
+    /// Key of the object.
     pub key: FullKey,
     /// Hash of the key.
     pub hash: KeyHash,
-    /// What the index tells apart of it.
+    /// Identity of the key in the index.
     pub ident: Ident,
     /// The object.
     pub object: Object,
@@ -32,13 +32,13 @@ pub struct Record {
     pub page: Option<PageNumber>,
     /// The stream of its pages.
     pub stream: Stream,
-    /// It lies on flash, in a zone that goes, and is written anew.
+    /// Place on flash of a record that is written anew, because its zone goes.
     pub again: Option<Again>,
-    /// It is held in memory alone: its place in the order in which such came.
+    /// Order number of a record that is held in memory alone.
     pub held: Option<u64>,
 }
 
-/// Where an object lies that is written anew.
+/// Place on flash of an object that is written anew.
 #[derive(Clone, Copy, Debug)]
 pub struct Again {
     /// The drive.
@@ -70,7 +70,7 @@ pub struct Batch {
     pub records: Vec<u32>,
     /// Frames that were not handed over yet.
     pub frames: VecDeque<Frame>,
-    /// Of these, the last ones are a directory.
+    /// Directory blocks: the last so many of these frames.
     pub directory: usize,
     /// Frames that were handed over last.
     pub handed: u32,
@@ -85,11 +85,11 @@ pub struct Buffer {
     /// By stream.
     filling: [Filling; Stream::PLACES],
     bytes: u64,
-    /// Of these, bytes of what is written anew.
+    /// Bytes of those that are written anew.
     again_bytes: u64,
-    /// Of all, bytes of what is held in memory alone.
+    /// Bytes of those that are held in memory alone.
     held_bytes: u64,
-    /// What is held, in the order in which it came.
+    /// Records that are held in memory alone, by the order in which they came.
     held: BTreeMap<u64, u32>,
     /// Count of what was ever held.
     held_ever: u64,
@@ -260,7 +260,7 @@ impl Buffer {
         filling.records.push_back(number);
     }
 
-    /// What is held of a key goes to flash.
+    /// Releases the held record of a key to flash.
     pub fn release(&mut self, now: Instant, ident: Ident, key: &FullKey) {
         let number = self.find(ident, key).expect("it is held");
         let record = self.records.get_mut(number);
@@ -270,7 +270,7 @@ impl Buffer {
         self.enqueue(now, number);
     }
 
-    /// What came first of all that is held is forgotten.
+    /// Forgets the record that was held first, and returns it.
     pub fn forget_oldest(&mut self) -> Option<Record> {
         let (_, number) = self.held.pop_first()?;
         let record = self.take_out(number);
@@ -355,7 +355,7 @@ impl Buffer {
         number
     }
 
-    /// What waits for a page of a stream waits for one of another stream, as if it had come to that.
+    /// Joins the records that wait for a page of a stream to those of another, as if they had come to that one.
     pub fn join(&mut self, from: Stream, to: Stream) {
         assert!(from != to);
         let Filling { mut records, bytes, first_at, stored } =
@@ -367,7 +367,7 @@ impl Buffer {
         joined.first_at = joined.first_at.into_iter().chain(first_at).min();
     }
 
-    /// What waits now begins to wait.
+    /// Restarts the wait of the records of a stream from now.
     pub fn restart_wait(&mut self, stream: Stream, now: Instant) {
         let filling = &mut self.filling[stream.place()];
         filling.first_at = if filling.records.is_empty() { None } else { Some(now) };

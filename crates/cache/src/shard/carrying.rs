@@ -38,7 +38,7 @@ pub struct Carry {
     waiting: VecDeque<Entry>,
     /// Entries that will still be written again, at most.
     left: u64,
-    /// Some are in the block in flight.
+    /// True while entries of the zone are in the block in flight.
     is_writing: bool,
 }
 

@@ -14,14 +14,14 @@ use super::desk::Desk;
 use super::{Effects, Shard};
 use crate::request::{Namespace, Outcome, Refusal, Reply, RequestId, WallMillis};
 
-/// What becomes of the time at which a namespace is to be cleared.
+/// Plan for the time at which a namespace is to be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
-    /// It stays as it is.
+    /// Planned time stays as it is.
     Stays,
-    /// There is none any more.
+    /// Planned time is dropped.
     Ends,
-    /// It is this, and nothing is cleared now.
+    /// Planned time becomes this, and nothing is cleared now.
     Is(WallMillis),
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Clear {
 }
 
 impl Clear {
-    /// Of a namespace, or of all. What is planned stays planned.
+    /// Clear of a namespace, or of all. A planned time stays planned.
     pub(super) fn now(id: RequestId, namespace: Option<Namespace>) -> Clear {
         Clear { id: Some(id), namespace, plan: Plan::Stays, version: None }
     }
 
-    /// Of a namespace, at a time, in place of what was planned; now, when that has passed.
+    /// Clear of a namespace, at a time, in place of the planned one; now, when that time has passed.
     pub(super) fn at(id: RequestId, namespace: Namespace, at: WallMillis, wall: WallMillis) -> Clear {
         let plan = if at <= wall { Plan::Ends } else { Plan::Is(at) };
         Clear { id: Some(id), namespace: Some(namespace), plan, version: None }

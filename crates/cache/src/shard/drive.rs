@@ -34,7 +34,7 @@ pub struct JournalZone {
     pub zone: ZoneIndex,
     /// Sequence of its last block: no entry of it has a higher one.
     pub last: u64,
-    /// Its entries.
+    /// Entries of the zone.
     pub entries: JournalEntries,
 }
 
@@ -46,14 +46,14 @@ impl JournalZone {
     }
 }
 
-/// What may become of the entries of a journal zone when it has to go.
+/// Entries of a journal zone, by what may become of them when the zone has to go.
 #[derive(Clone, Debug)]
 pub enum JournalEntries {
-    /// These, of which those may be written again that are needed.
+    /// Entries of which those that are needed may be written again.
     Movable(Needed),
-    /// They mean something else in another zone, or cannot be read: they stay where they are.
+    /// Entries that mean something else in another zone, or cannot be read: they stay where they are.
     Bound,
-    /// What is needed of them stands in later zones.
+    /// Entries of which the needed ones stand in later zones.
     Carried,
 }
 
@@ -62,16 +62,16 @@ pub enum JournalEntries {
 pub struct PendingEntry {
     /// The entry.
     pub entry: Entry,
-    /// What it hides.
+    /// Identity of the key that the entry hides.
     pub ident: Ident,
-    /// Its number among those on their way.
+    /// Number of the entry among those on their way.
     pub number: u64,
-    /// Its number in memory that outlives the process: nobody waits for it.
+    /// Number of the entry in memory that outlives the process: nobody waits for it.
     pub shared: Option<u64>,
 }
 
 impl PendingEntry {
-    /// One that is written again: nobody waits for it.
+    /// Entry that is written again: nobody waits for it.
     #[must_use]
     pub fn again(entry: Entry, shape: Shape) -> PendingEntry {
         PendingEntry { entry, ident: shape.ident(entry.hash), number: 0, shared: None }
@@ -81,23 +81,23 @@ impl PendingEntry {
 /// Journal of a drive.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Its zones, oldest first.
+    /// Journal zones, oldest first.
     pub zones: VecDeque<JournalZone>,
     /// True when the last of them takes more blocks.
     pub is_open: bool,
-    /// Of those that a mount found, the ones whose last block does not say that it is the last.
+    /// Zones found by a mount whose last block does not say that it is the last.
     pub unclosed: Vec<ZoneIndex>,
     /// The header of the last of them is in flight.
     pub is_heading: bool,
     /// Entries that wait for the block in flight.
     pub pending: VecDeque<PendingEntry>,
-    /// Those of them that no memory holds.
+    /// Count of pending entries that no shared memory holds.
     pub urgent: usize,
     /// Entries of the block in flight.
     pub flight: Vec<PendingEntry>,
-    /// What the block in flight says of the time.
+    /// Time that the block in flight tells.
     pub telling: Option<ToldTime>,
-    /// What the last durable block says of it.
+    /// Time that the last durable block tells.
     pub told: ToldTime,
     /// A block is wanted for the time alone.
     pub wants_time: bool,
@@ -134,10 +134,10 @@ pub struct LogPlace {
 /// Zones of pages that a drive may have open beside the young one and those of shares.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenLimits {
-    /// Of other common streams, and zones that are being finished: none, where the drive allows no more active zones than are needed; one is
+    /// Zones of other common streams, and those being finished: none, where the drive allows no more active zones than are needed; one is
     /// for main objects, others for groups.
     pub others: usize,
-    /// Of young objects, beside the first.
+    /// Zones of young objects, beside the first.
     pub more: usize,
 }
 
@@ -166,7 +166,7 @@ pub struct Drive {
     pub base: u32,
     /// Pages of its place.
     pub span: u32,
-    /// Its zones.
+    /// Zones of the drive.
     pub zones: Zones,
     /// The zones that take pages, by stream.
     pub open: OpenZones,
@@ -184,9 +184,9 @@ pub struct Drive {
     pub collection: Option<Collection>,
     /// Pages in flight: a batch to each of the more zones of young objects at most, and one to all others.
     pub batches: Vec<Batch>,
-    /// Its journal.
+    /// Journal of the drive.
     pub journal: Journal,
-    /// Its superblock log.
+    /// Place in its superblock log.
     pub log: LogPlace,
     /// Zones that were offline when it was mounted.
     pub zones_lost: u32,
@@ -389,7 +389,7 @@ impl Drive {
         full.filter_map(|zone| zone.expiries.last()).min().unwrap_or(WallMillis(u64::MAX))
     }
 
-    /// Of the first free zones, the one whose number shares the fewest low bits with those that take pages: drives lay neighbouring zones on
+    /// Free zone, among the first few, whose number shares the fewest low bits with those that take pages: drives lay neighbouring zones on
     /// different channels, and do not say on which.
     #[must_use]
     pub fn find_free(&self) -> Option<ZoneIndex> {

@@ -12,14 +12,14 @@ const NEVER: u64 = u64::MAX;
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiries {
-    /// What directories tell of them.
+    /// Expiry times in the form that directories tell.
     told: ToldExpiries,
     /// Bytes between samples.
     step: u64,
 }
 
 impl Expiries {
-    /// Those of a zone without records, that holds so many bytes.
+    /// Expiry times of a zone without records, that holds so many bytes.
     #[must_use]
     pub fn new(zone_bytes: u64) -> Expiries {
         let step = (zone_bytes / SAMPLES as u64).max(1);
@@ -27,7 +27,7 @@ impl Expiries {
         Expiries { told, step }
     }
 
-    /// Those of a zone that holds so many bytes, as a directory tells them.
+    /// Expiry times of a zone that holds so many bytes, as a directory tells them.
     #[must_use]
     pub fn told(zone_bytes: u64, told: &ToldExpiries) -> Expiries {
         Expiries { told: *told, ..Expiries::new(zone_bytes) }

@@ -85,7 +85,7 @@ impl Objects {
         self.buffer.is_held(ident, key)
     }
 
-    /// What goes to flash, and what does not.
+    /// Admission to flash, for the status.
     pub(super) fn admission(&self, core: &Core) -> AdmissionStatus {
         AdmissionStatus {
             policy: core.options.admission,

@@ -27,16 +27,16 @@ const CROWDED_PERCENT: u64 = 95;
 /// Why a drive cannot join, or leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BayRefusal {
-    /// There is no such place.
+    /// No such place.
     NoPlace {
         /// Drives of the cache.
         drives: usize,
     },
     /// The drive in the place works.
     Works,
-    /// There is no drive in the place that works.
+    /// No working drive in the place.
     Failed,
-    /// What changed before is still being recorded: in a moment it will not be.
+    /// Earlier change of members is still being recorded: in a moment it will not be.
     Busy,
     /// Too many drives failed: the cache takes no writes.
     Frozen,
@@ -49,7 +49,7 @@ pub enum BayRefusal {
         /// Blocks of the drive.
         own: u64,
     },
-    /// There are as many places as superblocks have room for.
+    /// All places that superblocks have room for are taken.
     NoPlaceLeft {
         /// Places.
         places: usize,
@@ -65,7 +65,7 @@ pub enum BayRefusal {
     TooFewZones {
         /// Shards that have slices of it.
         shards: u32,
-        /// Its zones.
+        /// Zones of the drive.
         zones: u32,
         /// Active zones that it allows.
         active: u32,
@@ -77,7 +77,7 @@ impl BayRefusal {
         BayRefusal::TooFewZones { shards: 1, zones: geometry.zones, active: active_zones(geometry) }
     }
 
-    /// What a shard said of its slice of a drive, for the whole drive and all shards.
+    /// Refusal of the whole drive by all shards, from a shard's refusal of its slice.
     #[must_use]
     pub fn of_all(self, whole: &Geometry, shards: usize) -> BayRefusal {
         let count = u32::try_from(shards).expect("at most 64 shards");

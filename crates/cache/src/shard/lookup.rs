@@ -41,9 +41,9 @@ struct Partial {
     front: Vec<u8>,
     /// Bytes of the value that are asked for.
     wanted: Range<usize>,
-    /// Where in the value that begins which was read.
+    /// Offset in the value of the first byte that was read.
     from: usize,
-    /// What was read of the value.
+    /// Bytes of the value that were read.
     value: Vec<u8>,
     /// Sequence of the page it begins in.
     origin: u64,
@@ -64,7 +64,7 @@ impl Partial {
         Partial { head, front: front.to_vec(), wanted, from, value: here.to_vec(), origin, pages }
     }
 
-    /// Where in the value that ends which was read.
+    /// Offset in the value behind the last byte that was read.
     fn end(&self) -> usize {
         self.from + self.value.len()
     }
@@ -88,7 +88,7 @@ impl Partial {
     }
 }
 
-/// What a page says of a key.
+/// Verdict of a page on a key.
 enum Verdict {
     Found(Object),
     /// The object with the part of its value that is asked for.
@@ -222,7 +222,7 @@ impl Shard {
         self.desk.ready.push_back(number);
     }
 
-    /// What was hit on flash before is worth memory, if its slot is still there, and all of it was read.
+    /// Keeps a copy in memory of an object that was hit on flash before, if its slot is still there, and all of it was read.
     fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: Option<&Object>) {
         let ident = self.desk.operations.get(number).ident;
         let was_hit = self.core.index.heat(ident, page) > 0;
@@ -236,7 +236,7 @@ impl Shard {
         }
     }
 
-    /// What cannot be believed leaves the index, hidden on its drive.
+    /// Drops a damaged object from the index, and hides it on its drive.
     fn hide_damaged(&mut self, number: u32, page: PageNumber) {
         let operation = self.desk.operations.get(number);
         let (ident, hash) = (operation.ident, operation.hash);

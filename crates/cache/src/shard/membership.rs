@@ -37,7 +37,7 @@ pub struct Membership {
 struct Job {
     version: u64,
     superblock: Superblock,
-    /// Those that have not recorded it: of the drives that join, and then of the others.
+    /// Drives that have not recorded it: those that join, and then the others.
     waiting: BTreeSet<usize>,
     /// The others, while drives that join are waited for.
     others: BTreeSet<usize>,
@@ -91,7 +91,7 @@ impl Membership {
         self.voters[drive]
     }
 
-    /// There is one place more, and nobody in it.
+    /// Adds a place, without a member.
     pub fn grow(&mut self) {
         self.voters.push(false);
     }

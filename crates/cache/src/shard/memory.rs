@@ -34,9 +34,9 @@ const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 184);
 /// A copy of an object, and where the object lies.
 #[derive(Debug)]
 pub struct Copied {
-    /// Its key.
+    /// Key of the object.
     pub key: FullKey,
-    /// What the index tells apart of it.
+    /// Identity of the key in the index.
     pub ident: Ident,
     /// The object.
     pub object: Object,
@@ -55,7 +55,7 @@ impl Copied {
 #[derive(Debug)]
 struct Entry {
     copied: Copied,
-    /// It was hit since it came, or went round.
+    /// True when the copy was hit since it came, or went round.
     was_hit: bool,
     older: u32,
     newer: u32,
@@ -203,7 +203,7 @@ struct OwnMemory {
 }
 
 impl Copies {
-    /// None yet.
+    /// Empty copies, with a memory for each share that has one.
     pub fn new(shares: &Shares) -> Copies {
         let of_memory = shares.all().filter(|share| share.memory_percent > 0);
         let own = |share: &Share| OwnMemory {

@@ -30,7 +30,7 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// Those of a journal zone without entries, beside zones of data with these births, lowest first; what is younger does not count.
+    /// Count for a journal zone without entries, beside zones of data with these births, lowest first; younger ones do not count.
     #[must_use]
     pub fn new(births: &[u64], birth: u64) -> Needed {
         debug_assert!(births.is_sorted(), "births stand in their order");

@@ -9,7 +9,7 @@ use crate::ghost::Ghost;
 pub(super) struct Objects {
     pub(super) buffer: Buffer,
     pub(super) memory: Copies,
-    /// What goes to flash.
+    /// Admission gate to flash.
     pub(super) gate: Gate,
     /// Objects that went with young zones.
     pub(super) evicted: Ghost<u8>,

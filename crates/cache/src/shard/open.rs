@@ -12,7 +12,7 @@ pub const LISTED_PAGES_MAX: u32 = 4096;
 pub struct OpenZone {
     /// The zone.
     pub zone: ZoneIndex,
-    /// What its next directory will list; `None` in a zone that has none, and is read page by page.
+    /// Listing for its next directory; `None` in a zone that has none, and is read page by page.
     pub listing: Option<Listing>,
 }
 
@@ -54,7 +54,7 @@ impl OpenZones {
         assert!(before.is_none(), "a stream has one open zone on a drive");
     }
 
-    /// One more zone takes pages of young objects from now on.
+    /// Opens one more zone for pages of young objects.
     pub fn open_more(&mut self, open: OpenZone) {
         assert!(self.of(Stream::Young).is_some(), "the first zone is opened first");
         assert!(!self.contains(open.zone), "zone {} takes pages already", open.zone);
@@ -76,7 +76,7 @@ impl OpenZones {
         self.by_stream.iter_mut().flatten().chain(&mut self.more)
     }
 
-    /// What the next directory of an open zone will list.
+    /// Listing for the next directory of an open zone.
     pub fn listing_mut(&mut self, zone: ZoneIndex) -> Option<&mut Listing> {
         self.all_mut().find(|open| open.zone == zone)?.listing.as_mut()
     }

@@ -15,7 +15,7 @@ use base::pieces::PieceSet;
 use base::time::Instant;
 use std::ops::Range;
 
-/// What is to be done with a key.
+/// Task of an operation on a key.
 pub enum Task {
     /// A read, of a part if one is said.
     Get(Option<Part>),
@@ -47,9 +47,9 @@ impl Task {
     }
 }
 
-/// How far an operation is.
+/// Stage of an operation.
 pub enum Stage {
-    /// Another operation on the key comes first.
+    /// Waiting for another operation on the key, which comes first.
     Queued,
     /// A page is being read.
     Reading(Reading),
@@ -68,19 +68,19 @@ pub enum Stage {
 pub struct Operation {
     /// Request that it answers.
     pub id: RequestId,
-    /// Its key.
+    /// Key that it is about.
     pub key: FullKey,
     /// Hash of the key.
     pub hash: KeyHash,
-    /// What the index tells apart of it.
+    /// Identity of the key in the index.
     pub ident: Ident,
-    /// What is to be done.
+    /// Task.
     pub task: Task,
-    /// How far it is.
+    /// Stage.
     pub stage: Stage,
     /// Entries, superblocks and pages that it waits for.
     pub pending: u32,
-    /// One of these is the page of what it has stored.
+    /// True when the page of the object that it has stored is one of these.
     pub awaits_page: bool,
     /// The next operation on its key.
     pub next: Option<u32>,

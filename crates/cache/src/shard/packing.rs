@@ -35,7 +35,7 @@ pub struct Packed {
 struct Tally {
     /// Without the last page in which a record begins.
     before: Extent,
-    /// That page, and the records that begin in it.
+    /// Last page in which a record begins, and the count of records that begin in it.
     page: usize,
     records: usize,
 }

@@ -42,7 +42,7 @@ pub struct Collection {
     hot_pages: usize,
     /// Blocks for which zones had been wanted when it began.
     begun: u64,
-    /// What may be written anew.
+    /// Quota of bytes that may be written anew.
     quota: Quota,
     is_reading: bool,
     /// Frames that were read, with the page of the first.
@@ -163,7 +163,7 @@ impl Objects {
         core.drives[drive].collection.as_ref().is_some_and(goes_on)
     }
 
-    /// What arrives finds room, as long as it is not much.
+    /// True while records that are written anew take at most half of their part of the buffers.
     fn has_room_again(&self, core: &Core) -> bool {
         self.buffer.again_bytes() * 2 <= core.options.again_bytes_max()
     }

@@ -17,7 +17,7 @@ use crate::shared::{Mark, SharedLog};
 pub struct Sharing {
     /// The log of this life.
     pub log: Option<SharedLog>,
-    /// What superblocks are to say.
+    /// Mark for superblocks.
     pub mark: Option<Mark>,
 }
 
@@ -56,7 +56,7 @@ impl Entries {
         is_closed && core.membership.is_settled() || core.membership.is_frozen()
     }
 
-    /// What is to be stored in memory before anything else is done.
+    /// Writes to shared memory, as offset and bytes, to be made before anything else is done.
     pub(super) fn take_shared(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.sharing.log.as_mut().map(SharedLog::take_writes).unwrap_or_default()
     }

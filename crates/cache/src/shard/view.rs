@@ -68,7 +68,7 @@ impl Shard {
         self.objects.ghost_bytes()
     }
 
-    /// How it behaves.
+    /// Options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.core.options
@@ -86,7 +86,7 @@ impl Shard {
         self.objects.held_limit(&self.core)
     }
 
-    /// What goes to flash, and what does not.
+    /// Admission to flash, for the status.
     #[must_use]
     pub fn admission(&self) -> AdmissionStatus {
         self.objects.admission(&self.core)
@@ -133,7 +133,7 @@ impl Shard {
         self.entries.needs_no_memory(&self.core)
     }
 
-    /// What is to be stored in memory before anything else is done.
+    /// Writes to shared memory, as offset and bytes, to be made before anything else is done.
     pub(crate) fn take_shared(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.entries.take_shared()
     }

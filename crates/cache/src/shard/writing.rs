@@ -68,7 +68,7 @@ impl Objects {
             || self.buffer.filling_bytes(stream) >= batch
     }
 
-    /// Of a stream that has less than half a page when it is due, the objects go with those that live longer, main objects with young
+    /// Joins the objects of a stream with less than half a page when it is due to those that live longer, main objects to young
     /// ones: pages that are mostly empty cost more than what is mixed.
     fn join_groups(&mut self, now: Instant) {
         for stream in Stream::GROUPS.into_iter().chain([Stream::Main]) {

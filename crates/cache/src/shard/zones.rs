@@ -11,7 +11,7 @@ use crate::request::WallMillis;
 use base::units::ZoneIndex;
 use std::ops::{Deref, DerefMut};
 
-/// What a zone is used for.
+/// Use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneUse {
     /// The superblock log, or a zone that the drive has given up.
@@ -88,7 +88,7 @@ pub struct Zone {
     pub hits: u64,
     /// Sequence at the last hit.
     pub last_hit: u64,
-    /// When its records expire.
+    /// Expiry times of its records.
     pub expiries: Expiries,
 }
 
@@ -111,7 +111,7 @@ impl Zone {
         }
     }
 
-    /// What it is used for.
+    /// Use of the zone.
     #[must_use]
     pub fn used(&self) -> ZoneUse {
         self.used
@@ -152,7 +152,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// These zones.
+    /// Set of these zones, with their counts by use.
     #[must_use]
     pub fn new(zones: Vec<Zone>) -> Zones {
         let mut counts = [0; USES];
