@@ -35,12 +35,12 @@ pub struct ArrayFile {
     pub spare: Vec<DriveTable>,
 }
 
-/// What is said of a choice that nobody made.
+/// Default of a choice in the file: yes.
 pub fn yes() -> bool {
     true
 }
 
-/// Whether a choice is what it is when nobody makes it.
+/// True for the default of a choice, which the file leaves out.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 pub fn is_yes(choice: &bool) -> bool {
     *choice

@@ -111,7 +111,7 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
     }
 }
 
-/// What the options ask of drives.
+/// Demands of the options on drives.
 fn asked(options: &Create) -> Asked<'_> {
     Asked {
         paths: &options.drives_path,

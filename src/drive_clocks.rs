@@ -19,7 +19,7 @@ pub struct DriveClocks {
 }
 
 impl DriveClocks {
-    /// Of drives that are about to be served.
+    /// Clocks of drives that are about to be served.
     pub fn new(paces: Vec<Pace>, now: Instant) -> DriveClocks {
         DriveClocks { paces, checked_at: now }
     }

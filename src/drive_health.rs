@@ -43,7 +43,7 @@ impl DriveHealth {
         health
     }
 
-    /// What sysfs says of a disk or a controller.
+    /// Health of a disk or a controller, as sysfs tells it.
     fn by_name(host: &Host, name: &str) -> DriveHealth {
         let controller = host.sys.join("class/nvme").join(name);
         let device = host.sys.join("class/block").join(name).join("device");
@@ -58,7 +58,7 @@ impl DriveHealth {
         }
     }
 
-    /// One line; nothing where nothing is known.
+    /// Health in one line; `None` where nothing is known.
     pub fn in_words(&self) -> Option<String> {
         let words = [
             self.firmware.as_ref().map(|firmware| format!("firmware {firmware}")),

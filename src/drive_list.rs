@@ -29,21 +29,21 @@ pub struct DriveList {
     pub json: bool,
 }
 
-/// What a device is free for.
+/// State of a device: free for a drive, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 enum State {
     /// Nobody uses it, and it holds nothing that is known.
     Free,
-    /// It holds something.
+    /// Holds data: a file system, an array or the like.
     Holds { holds: Vec<String> },
     /// Somebody uses it.
     InUse,
-    /// It cannot be read, for this reason.
+    /// Unreadable, for this reason.
     Unreadable { error: String, is_denied: bool },
-    /// It cannot be written.
+    /// Read-only device.
     ReadOnly,
-    /// Its blocks or zones cannot be used as they are.
+    /// Blocks or zones that cannot be used as they are.
     Unsuited {
         why: String,
         #[serde(skip)]
@@ -58,7 +58,7 @@ struct Candidate {
     node: BlockNode,
     #[serde(flatten)]
     state: State,
-    /// What to do with it.
+    /// Advice for the operator.
     advice: String,
 }
 
@@ -116,7 +116,7 @@ impl Candidate {
         Candidate { node, state, advice }
     }
 
-    /// One whose blocks the kernel cannot use.
+    /// Candidate whose blocks the kernel cannot use.
     fn of_unusable(mut node: BlockNode) -> Option<Candidate> {
         node.path = nvme::node::of_block_node(&node.path)?;
         let state = state_of_nvme(&node);
@@ -125,7 +125,7 @@ impl Candidate {
     }
 }
 
-/// What is wrong with the format of a namespace whose blocks have no metadata, in use or not, and its block node.
+/// Format problem of a namespace whose blocks have no metadata, in use or not, and its block node.
 fn plain_format(path: &Path) -> Option<(FormatProblem, String)> {
     match nvme::open::look(path).err()?.problem {
         DriveProblem::Nvme(NvmeProblem::Format { problem, block }) if !problem.has_metadata() => {

@@ -216,7 +216,7 @@ struct Exports {
     uuid: String,
     disks: Vec<Summary>,
     network: Option<Found>,
-    /// What the server says, if there is one.
+    /// Exports that the server reports, if there is one.
     served: Option<Vec<ServedExport>>,
     dir: PathBuf,
     list: ExportList,

@@ -13,10 +13,10 @@ use std::path::Path;
 use uuid::Uuid;
 use zone::format::SUPERBLOCK_ZONES;
 
-/// What stands for `--force` alone.
+/// Word for which `--force` alone stands.
 pub const ALONE: &str = "data";
 
-/// What may be given up, as one `--force` says.
+/// Loss that one `--force` allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     /// Data of nobody's array.
@@ -39,7 +39,7 @@ impl Forced {
     }
 }
 
-/// What may be given up.
+/// Losses that an operator allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Force(Vec<Forced>);
 
@@ -103,7 +103,7 @@ impl Owner {
         unknown.or_else(|| cache_of(path).map(Owner::Cache))
     }
 
-    /// Its UUID.
+    /// UUID of the array or cache, if it is known.
     pub fn uuid(self) -> Option<Uuid> {
         match self {
             Owner::Array(uuid) | Owner::Cache(uuid) => Some(uuid),

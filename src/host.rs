@@ -51,7 +51,7 @@ impl Kind {
 pub struct Zones {
     /// `host-managed` or `host-aware`.
     pub model: String,
-    /// How many.
+    /// Zones of the device.
     pub count: u64,
     /// Bytes of each.
     pub zone_bytes: u64,
@@ -64,9 +64,9 @@ pub struct Zones {
 /// A block device.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockNode {
-    /// Its node.
+    /// Device node.
     pub path: PathBuf,
-    /// Its kind.
+    /// Kind of the device.
     pub kind: Kind,
     /// Maker and model.
     pub model: Option<String>,
@@ -74,7 +74,7 @@ pub struct BlockNode {
     pub serial: Option<String>,
     /// Identity that stays when the node gets another name.
     pub id: Option<String>,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
     /// Sector of its disk at which it begins, in units of 512 bytes.
     pub first_sector: u64,
@@ -82,7 +82,7 @@ pub struct BlockNode {
     pub logical_block_bytes: u64,
     /// A disk that turns.
     pub rotating: bool,
-    /// It cannot be written.
+    /// True for a device that cannot be written.
     pub read_only: bool,
     /// Zones, where it has them.
     pub zones: Option<Zones>,
@@ -107,7 +107,7 @@ impl BlockNode {
 pub struct Hardware {
     /// Disks and controllers of which the drive is all or a part.
     pub whole: BTreeSet<String>,
-    /// Those that its file lies on, where it is a file, or a loop device over one.
+    /// Disks and controllers under the drive's file, where it is a file, or a loop device over one.
     pub of_files: BTreeSet<String>,
 }
 
@@ -268,7 +268,7 @@ impl Host {
         })
     }
 
-    /// Who uses a device or its partitions.
+    /// Users of a device or its partitions.
     fn users_of(&self, dir: &Path, path: &Path) -> Vec<String> {
         let mut users: Vec<String> = children(&dir.join("holders"))
             .into_iter()

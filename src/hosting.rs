@@ -23,7 +23,7 @@ pub struct Hosting {
     patience: Nanos,
     /// Time after which a device that does not answer is as good as away.
     limit: Nanos,
-    /// Where those are that came back.
+    /// Paths of drives that came back elsewhere.
     moved: Moved,
     /// Devices that are cut into zones discard a zone that was reset.
     discards: bool,

@@ -13,7 +13,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// It begins now.
+    /// Patience that begins now.
     pub fn begin() -> Patience {
         Patience::lasting(LIMIT)
     }

@@ -41,7 +41,7 @@ pub struct Qualify {
     pub json: bool,
 }
 
-/// What is known of a drive beside its answers.
+/// Description of a drive beside its answers.
 #[derive(Debug, Default, Serialize)]
 struct About {
     path: PathBuf,

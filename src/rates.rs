@@ -4,7 +4,7 @@ use crate::cli::{RATE_MIB_MAX, Rate};
 use anyhow::{Context, Result, bail};
 use array::pacer::Rates;
 
-/// What a server is asked for these rates: the largest, and the one that is kept while clients are at work.
+/// Question to a server that sets these rates: the largest, and the one that is kept while clients are at work.
 pub fn question(most: Option<Rate>, least: Option<Rate>) -> String {
     let word = |rate: Option<Rate>| rate.map_or("-".to_owned(), |rate| rate.mib_per_second.to_string());
     format!("rebuild-rate {} {}", word(most), word(least))

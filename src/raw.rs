@@ -47,10 +47,10 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// What is asked of the drives of a new array or cache.
+/// Demands on the drives of a new array or cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Where they are, or are to be made.
+    /// Paths of drives that exist, or are to be made.
     pub paths: &'a [PathBuf],
     /// Zone size, in blocks.
     pub zone_size: Option<u32>,
@@ -68,13 +68,13 @@ pub struct Devices {
     zoning: Zoning,
 }
 
-/// Where the zones of devices come from.
+/// Origin of the zones of devices.
 enum Zoning {
-    /// They are cut like this.
+    /// Ordinary devices, cut into zones by this layout.
     Cut(Layout),
-    /// They have them, and metadata.
+    /// Zoned devices with metadata.
     Own(Geometry),
-    /// They have them; metadata lie in-band.
+    /// Zoned devices without metadata, which lie in-band.
     InBand(Geometry),
 }
 
@@ -296,7 +296,7 @@ fn has_other_metadata(error: &DriveError) -> bool {
     }
 }
 
-/// How devices are divided, by the smallest.
+/// Layout of zones on devices, by the smallest of them.
 fn common_layout(paths: &[PathBuf], asked: Asked<'_>) -> Result<Layout> {
     let mut least = u64::MAX;
     for path in paths {

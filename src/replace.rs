@@ -215,9 +215,9 @@ pub fn install(
 /// The empty drive that is looked for.
 #[derive(Debug, Default)]
 pub struct Seek<'a> {
-    /// Where it is, or is to be made.
+    /// Path at which it is, or is to be made.
     pub with: Option<&'a Path>,
-    /// What may be given up that it holds.
+    /// Losses that are allowed on it.
     pub force: Force,
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A disk or a controller that several drives lie on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SharedHardware {
-    /// Its name, as the kernel has it.
+    /// Name of the hardware, as the kernel has it.
     pub name: String,
     /// Numbers of the drives.
     pub drives: Vec<usize>,
@@ -23,14 +23,14 @@ impl fmt::Display for SharedHardware {
     }
 }
 
-/// What drives share by number, files too.
+/// Hardware that drives share, with their numbers; for drives in files, the hardware below.
 pub fn among(paths: impl Iterator<Item = (usize, PathBuf)>) -> Vec<SharedHardware> {
     let host = Host::here();
     let under = paths.map(|(index, path)| (index, host.hardware_under(&path)));
     shared(under.map(|(index, hardware)| (index, hardware.all().map(str::to_owned).collect())))
 }
 
-/// What devices share of which they are a part: a disk by two of its partitions, a controller by two of its namespaces.
+/// Hardware of which devices are parts that share it: a disk by two of its partitions, a controller by two of its namespaces.
 /// Files and loop devices may be anywhere.
 pub fn among_devices(paths: &[PathBuf]) -> Vec<SharedHardware> {
     let host = Host::here();

@@ -74,7 +74,7 @@ pub struct StatusReport {
     /// State of the write area; null where it is off.
     #[serde(default)]
     pub write_area: Option<WriteAreaReport>,
-    /// What is believed of the channel groups of each drive, by what their writes took since the server started.
+    /// Channel groups of each drive, as the time of its writes since the server started shows them.
     #[serde(default)]
     pub channels: Vec<ChannelsReport>,
     /// Lines of the server's log that nobody took.
@@ -155,7 +155,7 @@ pub struct BlocksReport {
     pub retired_zones: u64,
 }
 
-/// What was chosen for the write area, and why.
+/// Choice for the write area, and the reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct AreaChoice {
     /// Zones of each drive that were chosen for it; none where it cannot be had, or was given up.
@@ -177,11 +177,11 @@ pub struct WriteAreaReport {
     pub live: u64,
     /// Versions written to slots since the array was created.
     pub written: u64,
-    /// Those that were overwritten there.
+    /// Versions of those that were overwritten there.
     pub absorbed: u64,
     /// Part that these are of the blocks that clients wrote.
     pub hit_share: Option<f64>,
-    /// Those that were moved to the log.
+    /// Versions of those that were moved to the log.
     pub moved: u64,
 }
 
@@ -190,9 +190,9 @@ pub struct WriteAreaReport {
 pub struct ChannelsReport {
     /// Groups that it has, as far as zones are open on them.
     pub groups: u32,
-    /// How sure the groups of its open zones are, from 0 to 1.
+    /// Confidence in the groups of its open zones, from 0 to 1.
     pub confidence: f64,
-    /// What decides where a zone lies, `number` or `opening`, where that is known.
+    /// Rule that decides where a zone lies, `number` or `opening`, where that is known.
     #[serde(default)]
     pub rule: Option<String>,
     /// Times that a zone turned out to lie elsewhere than was believed.
@@ -223,7 +223,7 @@ impl ChannelsReport {
         }
     }
 
-    /// One line; nothing where nothing is known.
+    /// Groups in one line; `None` where nothing is known.
     fn in_words(&self) -> Option<String> {
         let ChannelsReport { groups, confidence, rule, zones, .. } = self;
         if *confidence == 0.0 {
@@ -325,7 +325,7 @@ pub struct MemberReport {
     /// The cache of identities of a drive that keeps them among the data, as the server has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_cache: Option<IdentityCacheReport>,
-    /// What it says of its health, as whoever asks for the status may know.
+    /// Health that the drive reports, as whoever asks for the status may know.
     #[serde(flatten)]
     pub health: DriveHealth,
     /// Blocks of it that were found damaged since it was created.
@@ -352,7 +352,7 @@ pub struct IdentityCacheReport {
     pub bytes_max: u64,
     /// Units of 59 blocks whose identities a read found there.
     pub hits: u64,
-    /// Those that were read beside the data.
+    /// Units whose identities were read beside the data.
     pub misses: u64,
     /// Share of hits; null before the first read.
     pub hit_ratio: Option<f64>,
@@ -550,11 +550,11 @@ pub struct Served {
     pub rebuild_rates: Rates,
     /// A spare is about to take the place of a drive that failed.
     pub rebuild_due: bool,
-    /// What the drive held that was re-added last.
+    /// Drive that was re-added last, and what it held.
     pub re_added: Option<ReAdded>,
     /// The scrub that is running, or the last one.
     pub scrub: Option<ScrubReport>,
-    /// What became of `--write-area`; `None` where it is off.
+    /// Choice for `--write-area`; `None` where it is off.
     pub write_area: Option<AreaChoice>,
 }
 
@@ -624,7 +624,7 @@ impl BlocksReport {
 }
 
 impl WriteAreaReport {
-    /// `None` where it is off and slots hold nothing.
+    /// Report of the write area; `None` where it is off and slots hold nothing.
     fn of(
         status: &Status,
         counters: &LifetimeCounters,
@@ -719,7 +719,7 @@ fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
     shared_hardware::among(real.map(|(index, drive)| (index, directory.path.join(&drive.path))))
 }
 
-/// What the flash was written with.
+/// Prints the wear: what the flash was written with.
 fn print_wear(blocks: &BlocksReport) {
     match blocks.write_amplification {
         Some(amplification) => println!("write amplif.    {amplification:.2}"),

@@ -15,7 +15,7 @@ use zone::device::ZonedDevice;
 
 type Found = Option<Box<dyn ZonedDevice>>;
 
-/// Where drives are that came back, by their identities.
+/// Paths of drives that came back elsewhere, by their identities.
 pub type Moved = Arc<Mutex<Vec<(uuid::Uuid, PathBuf)>>>;
 
 /// Looks for a drive by its identity on all devices of this machine. Each look is a thread of its own, for it may take as long as
@@ -24,7 +24,7 @@ pub struct DeviceWay {
     table: DriveTable,
     /// Rings when the drive has answers.
     bell: OwnedFd,
-    /// Where it is told that the drive is elsewhere.
+    /// List in which a path found elsewhere is noted.
     moved: Moved,
     look: Option<Receiver<Found>>,
 }

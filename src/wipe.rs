@@ -75,7 +75,7 @@ pub fn run(options: &Wipe) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// What was done before one could not be wiped.
+/// Clause on the devices wiped before the one that could not be.
 fn left_over(wiped: &[Wiped]) -> String {
     match wiped {
         [] => "not wiped".to_owned(),

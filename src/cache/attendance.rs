@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 /// Time after which a cache that forgets is looked at again.
 const FORGETS_FOR: Nanos = Nanos(5_000_000);
 
-/// What makes a shard forget, in whatever thread has it.
+/// Attendance as a shard's thread has it: makes the shard forget.
 pub struct Watch(Attendance);
 
 impl Watch {
@@ -32,7 +32,7 @@ pub struct Attended {
     attendance: Attendance,
     limit: Nanos,
     file: File,
-    /// When the next record is due, by the clock of the server.
+    /// Time at which the next record is due, by the clock of the server.
     due: Instant,
     /// The cache held something when it was served last.
     has_held: bool,
@@ -42,7 +42,7 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// Of a cache that is about to be served, and has held something before or not.
+    /// Attendance of a cache that is about to be served, and has held something before or not.
     ///
     /// # Errors
     /// When there can be no file, or the machine does not say since when it runs.
@@ -59,7 +59,7 @@ impl Attended {
         Ok(Attended { attendance, limit, file, due: Instant(0), has_held, absence: None, is_writing: true })
     }
 
-    /// What makes a shard forget. It has to see the shard before this sees the cache.
+    /// Watch for a shard, which makes it forget. It has to see the shard before this sees the cache.
     pub fn watch(&self) -> Watch {
         Watch(self.attendance.clone())
     }
@@ -105,12 +105,12 @@ impl Attended {
         self.is_writing = kept.is_ok();
     }
 
-    /// When somebody has to see the cache again.
+    /// Time at which the cache has to be seen again.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// What `cache status` says of it.
+    /// Report for `cache status`.
     pub fn report(&self) -> Value {
         json!({
             "after_ms": self.limit.0 / 1_000_000,

@@ -25,7 +25,7 @@ use zone::device::{Geometry, ZonedDevice};
 
 const LIKE_NONE: &str = "no drive is there to make one like";
 
-/// What became of a drive, as a JSON object.
+/// Report of a drive that was added, replaced or removed, as a JSON object.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct BayReport {
     /// The drive's number.
@@ -36,7 +36,7 @@ pub struct BayReport {
     pub old_path: Option<PathBuf>,
     /// A server did it.
     pub served: bool,
-    /// Until the next start the index has room for this part of the objects that the drives hold.
+    /// Part of the objects on the drives for which the index has room until the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_share: Option<f64>,
     /// `--memory` that the next start needs; none where the default does, or a server has judged that.
@@ -44,12 +44,12 @@ pub struct BayReport {
     pub memory_needed: Option<String>,
 }
 
-/// What is said of a drive that is to be made.
+/// Options of a drive that is to be made.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// Where; none is a file beside the others.
+    /// Path; `None` for a file beside the others.
     path: Option<PathBuf>,
-    /// What may be given up there.
+    /// Losses that are allowed there.
     force: Force,
 }
 
@@ -253,7 +253,7 @@ fn refused(place: usize, refusal: BayRefusal) -> anyhow::Error {
     exit.error(format!("drive {place}: {refusal}"))
 }
 
-/// There is nothing in a place whose drive was removed.
+/// Refuses a place whose drive was removed: it holds nothing.
 fn refuse_free(directory: &CacheDirectory, place: usize) -> Result<()> {
     if directory.file.drive.get(place).is_some_and(CacheDrive::is_free) {
         let dir = directory.path.display();

@@ -51,16 +51,16 @@ pub struct Plan {
     force: Force,
 }
 
-/// Where the drives are.
+/// Drives of the new cache.
 enum Drives {
-    /// They are devices, there already.
+    /// Devices that are there already.
     Devices(Devices),
-    /// They are files that are to be made, by their paths from the directory of the cache.
+    /// Files that are to be made, by their paths from the directory of the cache.
     Files(Vec<PathBuf>),
 }
 
 impl Plan {
-    /// What was asked, and what follows from it, from the devices, if there are any, and from the cores that will serve the cache.
+    /// Plan by the options, the devices, if there are any, and the cores that will serve the cache.
     ///
     /// # Errors
     /// When no cache can be made like that.
@@ -132,7 +132,7 @@ impl Plan {
         self.shards
     }
 
-    /// What each shard has of the drives.
+    /// Slices of the drives that each shard has.
     pub fn slices(&self) -> Vec<Option<Geometry>> {
         vec![Some(self.geometry.slice(self.shards)); self.count]
     }

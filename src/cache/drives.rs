@@ -114,14 +114,14 @@ struct Search<'a> {
     seen: Option<Vec<Sighting>>,
 }
 
-/// Where drives in files are, or were.
+/// Folders of drives in files, or of those that were.
 fn folders(directory: &CacheDirectory) -> BTreeSet<PathBuf> {
     let drives = directory.file.drive.iter().filter(|drive| !drive.is_free());
     drives.filter_map(|drive| Some(directory.drive_path(drive).parent()?.to_owned())).collect()
 }
 
 impl Search<'_> {
-    /// Where a drive is now; none when nobody sees it, or two places say that they are it.
+    /// Path of a drive now; `None` when nobody sees it, or two places say that they are it.
     fn find(&mut self, entry: &CacheDrive) -> Option<PathBuf> {
         let seen = self.seen.get_or_insert_with(|| {
             let mut seen = candidates::on_devices();

@@ -72,7 +72,7 @@ fn served(directory: &CacheDirectory, printer: &mut Printer<'_, impl Write>) -> 
     Ok(true)
 }
 
-/// What is asked by the rest of a line `keys all SHARD FROM WORD`, or of a number in place of `all`.
+/// Wish by the rest of a line `keys all SHARD FROM WORD`, or of a number in place of `all`.
 pub fn wish(words: &str) -> Option<Wish> {
     let mut words = words.split(' ');
     let namespace = named(words.next()?)?;
@@ -95,7 +95,7 @@ pub fn wish(words: &str) -> Option<Wish> {
     Some(Wish { shard: Some(shard), namespace: namespace.unwrap_or(0), op, say, sum })
 }
 
-/// There is one shard that was asked.
+/// Answer of the one shard that was asked.
 fn sum(said: Vec<Value>, shards: usize) -> Value {
     let mut part = said.into_iter().next().unwrap_or_default();
     part["shards"] = shards.into();

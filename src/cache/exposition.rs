@@ -22,7 +22,7 @@ struct Family {
     label: &'static str,
     /// Value of the label, and a pointer to the value of the sample.
     samples: &'static [(&'static str, &'static str)],
-    /// What a value counts.
+    /// Factor from a value of the answer to a sample: bytes of a block, or 1.
     unit: u64,
 }
 

@@ -41,14 +41,14 @@ fn op(namespace: Option<u8>) -> Op {
     Op::Clear { namespace: namespace.map(Namespace) }
 }
 
-/// What is asked by the rest of a line `flush all WORD`, or of a number.
+/// Wish by the rest of a line `flush all WORD`, or of a number.
 pub fn wish(words: &str) -> Option<Wish> {
     let (what, _) = words.split_once(' ')?;
     let what = named(what)?;
     Some(Wish { shard: None, namespace: 0, op: Box::new(move || op(what)), say, sum })
 }
 
-/// One shard that refuses is enough.
+/// Refusal of the first shard that refuses, or an empty answer.
 fn sum(said: Vec<Value>, _: usize) -> Value {
     said.into_iter().find(|said| said.get("refused").is_some()).unwrap_or_else(|| json!({}))
 }

@@ -27,7 +27,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct MetricsDoor {
     listener: TcpListener,
-    /// Where it is; port 0 has become a real one.
+    /// Address of the door; port 0 has become a real one.
     pub address: SocketAddr,
 }
 

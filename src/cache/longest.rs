@@ -16,11 +16,11 @@ const MIB: u64 = 1 << 20;
 const OBJECT_BYTES: u64 = 16 * MIB;
 /// A value has room several times in what clients have: arriving, under way, leaving.
 const OBJECTS_IN_CLIENTS: u64 = 4;
-/// What lies beside a value in its zone: the longest key, and what a record says of both.
+/// Bytes beside a value in its zone: the longest key, and the head of the record.
 const BESIDE_IN_ZONE: u64 = KEY_BYTES_MAX as u64 + 64;
 /// Blocks of half a zone that hold no values.
 const BLOCKS_BESIDE: u64 = 2;
-/// What buffers hold beside a value: the longest key, and what they keep of a record; more than that.
+/// Bytes beside a value in buffers: more than the longest key, and what they keep of a record.
 const BESIDE_IN_BUFFERS: u64 = 2 * KEY_BYTES_MAX as u64;
 
 /// Longest value in zones of so many blocks.
@@ -34,7 +34,7 @@ fn zone_for(value: u64) -> u64 {
     blocks.next_multiple_of(MIB / BLOCK_BYTES_U64)
 }
 
-/// Who shares `--memory`.
+/// Sharers of `--memory`.
 #[derive(Clone, Copy)]
 struct Sharers {
     /// Shards.

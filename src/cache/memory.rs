@@ -12,12 +12,12 @@ const CLIENTS_SHARE: u64 = 4;
 /// `--memory` where it is not said.
 pub const DEFAULT: &str = "256MiB";
 
-/// What connections may take of all memory.
+/// Bytes for connections, of all memory.
 pub fn of_clients(memory: u64) -> u64 {
     memory / CLIENTS_SHARE
 }
 
-/// What index, buffers and copies may take of all memory.
+/// Bytes for index, buffers and copies, of all memory.
 pub fn of_engine(memory: u64) -> u64 {
     memory - of_clients(memory)
 }
@@ -36,7 +36,7 @@ pub fn check(options: &Options, flash_of_one: u64, shards: usize) -> Result<()> 
     judge(options, flash_of_one, shards).map_err(|short| Exit::Usage.error(in_words(&short)))
 }
 
-/// What all shards are short of.
+/// Shortage of memory of all shards together.
 fn judge(options: &Options, flash_of_one: u64, shards: usize) -> Result<(), MemoryShort> {
     options.part_of(shards).check_memory(flash_of_one).map_err(|short| short.of_all(shards))
 }

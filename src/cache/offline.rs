@@ -19,7 +19,7 @@ use zone::drives::DriveSet;
 
 /// A cache that is mounted for one thing.
 pub struct Offline {
-    /// Its shards.
+    /// Shards of the cache.
     volumes: Vec<CacheVolume>,
     /// Nobody listens to them.
     bells: Vec<Bell>,

@@ -28,7 +28,7 @@ use server::resp::front::CacheFacts;
 use std::collections::BTreeMap;
 use zone::device::Geometry;
 
-/// What is said where memory that held entries is gone.
+/// Message where memory that held entries is gone.
 const LOST: &str = "everything that was stored is forgotten: the machine was started since (--invalidate process), or the file \
                     `invalidations` is gone";
 
@@ -231,7 +231,7 @@ impl cache_loop::Operator for Operator {
     }
 }
 
-/// What INFO tells of a cache.
+/// Facts about a cache for INFO.
 fn facts(status: &Status, memory_bytes_max: u64, names: &BTreeMap<Namespace, String>) -> CacheFacts {
     let counters = status.counters;
     let ratio = status.write_amplification().map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.3}"));

@@ -285,7 +285,7 @@ pub struct CacheServiceOptions {
 }
 
 impl CacheServiceOptions {
-    /// When stores are answered.
+    /// Moment at which stores are answered.
     ///
     /// # Errors
     /// When not all of them go to flash, and the answer is to say that they are there.

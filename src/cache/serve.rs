@@ -182,7 +182,7 @@ pub fn wall() -> WallMillis {
     WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// How the cache is to behave, whatever drives it has.
+/// Options of the engine, whatever drives the cache has.
 fn engine(options: &CacheServiceOptions) -> Result<Options> {
     Ok(Options {
         memory_bytes: memory::of_engine(options.memory),

@@ -21,9 +21,9 @@ use zone::device::ZonedDevice;
 pub struct Tended {
     /// The shard.
     pub volume: CacheVolume,
-    /// What takes several turns.
+    /// Errands that take several turns.
     pub errands: Errands,
-    /// What makes it forget, with `--forget-after`.
+    /// Watch that makes the shard forget, with `--forget-after`.
     pub watch: Option<Watch>,
 }
 
@@ -55,7 +55,7 @@ impl Shared {
 /// A shard as its loop has it.
 pub struct ServedShard {
     shared: Shared,
-    /// Its drives take the time of a profile.
+    /// True when its drives take the time of a profile.
     is_timed: bool,
     looked_at: Instant,
 }

@@ -62,11 +62,11 @@ pub fn look(directory: &CacheDirectory) -> Result<(Value, bool)> {
 pub struct Seen<'a> {
     /// The cache.
     pub status: Status,
-    /// Its drives, by their places.
+    /// Drives by their places.
     pub drives: Vec<DriveStatus>,
-    /// Where its drives are.
+    /// Directory of the cache, which names its drives.
     pub directory: &'a CacheDirectory,
-    /// What its namespaces are called.
+    /// Names of its namespaces.
     pub names: &'a BTreeMap<Namespace, String>,
     /// Time that it took to find what was there.
     pub recovered_in: Nanos,
@@ -401,7 +401,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
-/// What is written for each byte that is admitted, by cause. Before a zone is full that is the first page and the record of the start,
+/// Bytes written for each byte that is admitted, by cause. Before a zone is full that is the first page and the record of the start,
 /// over next to nothing: both numbers then, and no ratio.
 fn amplified_in_words(report: &Value) -> String {
     let Some(ratio) = report["write_amplification"].as_f64() else { return String::new() };
@@ -474,7 +474,7 @@ fn admission_in_words(report: &Value) -> String {
     text + "\n"
 }
 
-/// What takes memory, all of it, beside what it may be: clients have the rest of `--memory`.
+/// Uses of memory and their sum, beside the limit: clients have the rest of `--memory`.
 fn memory_in_words(report: &Value) -> String {
     let bytes = |name: &str| report["memory"][name].as_u64().unwrap_or(0);
     let part = |name: &str| human_bytes(bytes(name));

@@ -175,7 +175,7 @@ fn expect_target(root: &Path) -> Result<()> {
     )))
 }
 
-/// What an export takes.
+/// Steps to an export.
 fn steps(root: &Path, wanted: &Wanted<'_>) -> Vec<Step> {
     let name = name_of(wanted.uuid);
     let subsystem = root.join("subsystems").join(&name);
@@ -218,7 +218,7 @@ fn steps(root: &Path, wanted: &Wanted<'_>) -> Vec<Step> {
     steps
 }
 
-/// What an end to the export of an array takes; nothing when there is none.
+/// Steps to an end of the export of an array; empty when there is none.
 pub fn steps_of_removal(root: &Path, uuid: &str) -> Vec<Step> {
     let name = name_of(uuid);
     let subsystem = root.join("subsystems").join(&name);

@@ -77,7 +77,7 @@ pub enum ServedExport {
     Nbd {
         /// Address.
         listen: String,
-        /// Where clients find the volume.
+        /// URI at which clients find the volume.
         #[serde(default)]
         uri: String,
         /// Clients that are connected.
@@ -95,7 +95,7 @@ pub enum ServedExport {
     },
     /// Disk of this host.
     Ublk {
-        /// Its node.
+        /// Node of the disk.
         path: String,
         /// Block size that this host sees.
         block_size: u32,
@@ -179,7 +179,7 @@ impl ServedExports {
         Some(answered)
     }
 
-    /// What is open.
+    /// Exports that are open.
     fn served(&self) -> Vec<ServedExport> {
         let nbd = self.nbd.iter().map(|place| ServedExport::Nbd {
             listen: place.to_string(),

@@ -22,7 +22,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Its requests.
+    /// Requests of the trace.
     pub fn load(&self) -> Result<Load> {
         load(&self.trace, self.trace_format, self.size_factor)
     }

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 /// Use that is made of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// They are read, whoever else uses them.
+    /// Reads, whoever else uses the members.
     Look,
-    /// They are read, and nobody else may use them.
+    /// Reads, and nobody else may use the members.
     ReadAlone,
-    /// They are written, and nobody else may use them.
+    /// Writes, and nobody else may use the members.
     WriteAlone,
 }
 
@@ -164,7 +164,7 @@ impl Array {
         Ok(assembly)
     }
 
-    /// What the log of a dirty array says, for its server.
+    /// Recovery of a dirty array, for its server: pieces to write, rows in doubt, end of the journal.
     pub fn recover(&self, forces: bool) -> Result<Recovered> {
         let assembly = self.judge_forced(forces)?;
         if !assembly.can_be_served() {

@@ -171,7 +171,7 @@ fn open(options: &Create) -> Result<Vec<Option<Target>>> {
     options.members.iter().map(open).collect()
 }
 
-/// What spares get: places as on the first member, and numbers behind those of members.
+/// Plans of spares: places as on the first member, and numbers behind those of members.
 fn plan_spares(
     members: &[Option<MemberPlan>],
     spares: &[Option<Blank>],

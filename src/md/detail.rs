@@ -216,7 +216,7 @@ impl OfArray<'_> {
     }
 }
 
-/// How far what a member gets, or what is copied of it, is.
+/// Progress of the rebuild of a member, or of the copy to its replacement.
 fn rebuild_of(member: &MemberReport) -> Option<crate::progress::Progress> {
     member.rebuild.or_else(|| member.replacement.as_ref().map(|replacement| replacement.progress))
 }

@@ -42,7 +42,7 @@ impl fmt::Display for DoubtReport {
     }
 }
 
-/// How much may be wrong; `None` when nothing is.
+/// Doubts in words: the blocks that may be wrong; `None` without any.
 pub fn in_words(doubts: &[DoubtReport]) -> Option<String> {
     let blocks: u64 = doubts.iter().map(|doubt| doubt.blocks).sum();
     let bytes = human_bytes(blocks * BLOCK_BYTES_U64);

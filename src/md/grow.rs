@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Between two questions to the server.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// What the server says of the policy.
+/// Answer of the server about the policy.
 #[derive(serde::Deserialize, serde::Serialize)]
 struct Said {
     policy: String,

@@ -42,7 +42,7 @@ pub struct WrittenReport {
     pub ppl: u64,
     /// Blocks of the journal.
     pub journal: u64,
-    /// What resync, rebuild and scrub wrote.
+    /// Blocks that resync, rebuild and scrub wrote.
     pub sweep: u64,
     /// Blocks for devices that are to replace a member.
     pub replacement: u64,

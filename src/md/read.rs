@@ -55,7 +55,7 @@ impl Doubt {
         Doubt { stripe_blocks, blocks: 0, range: None }
     }
 
-    /// One more block, behind all others.
+    /// Adds a block, behind all others.
     fn add(&mut self, number: u64) {
         self.blocks += 1;
         match &mut self.range {
@@ -69,7 +69,7 @@ impl Doubt {
         }
     }
 
-    /// That was all; true when there was any.
+    /// Ends the list and tells of its last range; true when there was any.
     fn tell(self) -> bool {
         self.range.iter().for_each(Range::tell);
         if self.blocks > 0 {

@@ -31,7 +31,7 @@ pub struct Report {
     pub served: bool,
     /// `clean`, `active`, `resyncing`, `replacing`, `rebuilding`, `degraded`, `read-only` or `failed`.
     pub state: String,
-    /// It is served, and nothing is written.
+    /// True when it is served, and nothing is written.
     #[serde(default)]
     pub read_only: bool,
     /// Reason why it cannot be served; null when it can.
@@ -158,7 +158,7 @@ impl fmt::Display for ScrubReport {
     }
 }
 
-/// What an array is; only its policy may change while it is served.
+/// Identity of an array; only its policy may change while it is served.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Identity {
     /// Array UUID.
@@ -184,7 +184,7 @@ pub struct MemberReport {
     pub path: Option<String>,
     /// `active`, `rebuilding` or `missing`.
     pub state: String,
-    /// How far its rebuild is; null where it is whole or missing.
+    /// Progress of its rebuild; null where it is whole or missing.
     #[serde(default)]
     pub rebuild: Option<Progress>,
     /// Rows of 4 KiB that cannot be rebuilt until they are written.
@@ -196,7 +196,7 @@ pub struct MemberReport {
     /// Sectors of the device that it lists as bad: first and count of each range.
     #[serde(default)]
     pub bad_blocks: Vec<(u64, u64)>,
-    /// What is wrong with it at present; null when nothing is.
+    /// Trouble with it at present; null without any.
     #[serde(default)]
     pub trouble: Option<String>,
 }
@@ -206,12 +206,12 @@ pub struct MemberReport {
 pub struct ReplacementReport {
     /// Path; null where none is known.
     pub path: Option<String>,
-    /// What was copied to it.
+    /// Progress of the copy to it.
     #[serde(flatten)]
     pub progress: Progress,
     /// Rows of 4 KiB that cannot be copied until they are written.
     pub rows_stuck: u64,
-    /// What is wrong with it at present; null when nothing is.
+    /// Trouble with it at present; null without any.
     pub trouble: Option<String>,
 }
 
@@ -226,7 +226,7 @@ pub struct JournalReport {
     pub bytes: Option<u64>,
     /// Bytes that a replay would read; null without a server.
     pub bytes_used: Option<u64>,
-    /// What is wrong with it at present; null when nothing is.
+    /// Trouble with it at present; null without any.
     pub trouble: Option<String>,
 }
 
@@ -474,7 +474,7 @@ impl Report {
 /// State of a member.
 enum MemberState {
     Active,
-    /// How far it is, and how many rows are stuck.
+    /// Progress of the rebuild, and how many rows are stuck.
     Rebuilding(Progress, u64),
     Missing,
 }
@@ -537,7 +537,7 @@ pub fn replacements_by_place(assembly: &Assembly<'_>) -> BTreeMap<Role, String> 
 }
 
 impl Report {
-    /// What the cache holds, and what went to and from members.
+    /// Cache in use, and traffic to and from members.
     fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(CacheReport { bytes, bytes_max, hits, misses }) = &self.cache {
             let (bytes, bytes_max) = (human_bytes(*bytes), human_bytes(*bytes_max));

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 pub struct ServedMd {
     /// Engine with its devices.
     pub volume: InPlaceVolume,
-    /// What the array is.
+    /// Identity of the array.
     pub identity: Identity,
     /// Paths of members by role.
     pub paths: Vec<Option<String>>,
@@ -45,7 +45,7 @@ pub struct ServedMd {
     pub bells: Bells,
     /// Handle that ends the service when it is asked to.
     pub stop: StopHandle,
-    /// Its exports.
+    /// Exports of the array.
     pub exports: ServedExports,
     /// Resync or scrub that goes on.
     pub sweep: SweepLog,

@@ -47,7 +47,7 @@ pub fn add(dir: &Path, member: &Path, force: bool) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// What the device gets, by what lies on a member.
+/// Plan of the device as a spare, by what lies on a member.
 fn plan(dir: &Path, description: &Description, target: &Target, number: DeviceNumber) -> Result<MemberPlan> {
     let array = Array::open_those_there(&description.uuid, &description.paths(dir), Access::Look)?;
     let assembly = array.judge()?;

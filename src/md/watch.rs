@@ -23,7 +23,7 @@ pub struct Watch {
     journal: Option<Role>,
 }
 
-/// What is known of a member.
+/// Condition of a member, as it was seen last.
 #[derive(Clone, Default)]
 struct Seen {
     is_missing: bool,

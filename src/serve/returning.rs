@@ -37,7 +37,7 @@ pub(super) struct Returning {
     stage: Stage,
     /// Requests that clients made meanwhile.
     held: Vec<Request>,
-    /// What the drive held that came back last.
+    /// Drive that came back last, and what it held.
     pub(super) re_added: Option<ReAdded>,
     /// Drives that nobody has to ask for.
     pub(super) lookout: Lookout,

@@ -26,7 +26,7 @@ pub fn zones_of(choice: WriteAreaChoice) -> u32 {
     }
 }
 
-/// What slots are for: `auto` uses them where that costs clients no time, and whoever names a number wants less wear.
+/// Use of slots: `auto` uses them where that costs clients no time, and whoever names a number wants less wear.
 pub fn use_of(choice: WriteAreaChoice) -> SlotUse {
     match choice {
         WriteAreaChoice::Auto => SlotUse::Idle,
@@ -51,7 +51,7 @@ pub fn expect(shard: &Shard, drives: &DriveSet, tuning: &Tuning) -> Result<()> {
     Err(Exit::Usage.error(format!("--write-area {zones}: {reason}: {remedy}")))
 }
 
-/// What was chosen where so much was asked for, and why; `None` where the write area is off.
+/// Choice for the write area where so much was asked for, and why; `None` where it is off.
 pub fn choice(shard: &Shard, drives: &DriveSet, asked: &Tuning) -> Option<AreaChoice> {
     let zones = shard.write_area_zones();
     let why = if asked.write_area_zones == 0 {
@@ -101,7 +101,7 @@ fn reason_and_remedy(why: NoWriteArea, shard: &Shard, drives: &DriveSet) -> (Str
     }
 }
 
-/// Which drive has no windows that can be used, or other ones than the first.
+/// Drive without windows that can be used, or with other ones than the first, in words.
 fn windows_in_words(drives: &DriveSet) -> String {
     let all = (0..drives.len()).filter_map(|drive| Some((drive, drives.geometry(DriveIndex::at(drive))?)));
     let all: Vec<_> = all.collect();

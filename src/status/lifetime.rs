@@ -215,7 +215,7 @@ impl LifetimeCounters {
         self.written().flash_bytes_per_user_byte()
     }
 
-    /// What was written, in the words of the engine.
+    /// Blocks written, as counters of the engine.
     fn written(&self) -> Counters {
         Counters {
             user_blocks_written: self.traffic.user_blocks_written,

@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What happened in an interval, each second.
+/// Rates over an interval, per second.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     gets: f64,
