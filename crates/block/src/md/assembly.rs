@@ -63,7 +63,7 @@ pub struct Assembly<'a> {
     pub missing: Vec<Role>,
     /// Reasons why it is not served; empty when it is.
     pub refusals: Vec<Refusal>,
-    /// What else is to be said.
+    /// Notes for the operator, which refuse nothing.
     pub notes: Vec<Note>,
     /// An operator takes parities that are in doubt for right.
     pub is_forced: bool,
@@ -442,7 +442,7 @@ fn judge_notes(assembly: &mut Assembly<'_>) {
     assembly.notes = notes;
 }
 
-/// Whether enough members are there for the state that the array is in.
+/// Judges whether enough members are there for the state that the array is in.
 fn judge_presence(assembly: &mut Assembly<'_>) {
     let superblock = assembly.superblock().clone();
     let is_there = |role: &Role| assembly.devices.iter().any(|(_, part)| *part == Part::Active(*role));
@@ -474,7 +474,7 @@ fn judge_presence(assembly: &mut Assembly<'_>) {
     assembly.refusals = refusals;
 }
 
-/// What is wrong with one member, whatever the others say.
+/// Faults of one member, whatever the others say.
 pub(super) fn faults_of(member: &Member) -> Vec<Fault> {
     let superblock = member.superblock();
     let reading = &member.reading;

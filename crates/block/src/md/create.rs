@@ -40,7 +40,7 @@ const CHUNK_SECTORS_MIN: u32 = 8;
 /// Write-intent bitmap that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitmapWish {
-    /// None.
+    /// No bitmap.
     None,
     /// Bitmap on the members, with regions of so many bytes, or as mdadm chooses.
     Internal(Option<u32>),
@@ -216,7 +216,7 @@ pub fn expect_shape(shape: &Shape) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// What each member gets, by role; `None` where one is missing.
+/// Plans of members, by role; `None` where one is missing.
 ///
 /// # Errors
 /// When the array cannot be made so.
@@ -268,7 +268,7 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
     present.collect()
 }
 
-/// What the journal of a new array gets; `member` is what one of its members gets. A journal has `least` sectors for data at least.
+/// Plan of the journal of a new array; `member` is the superblock of one of its members. A journal has `least` sectors for data at least.
 ///
 /// # Errors
 /// When the device is too small.

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Reason why a device cannot join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CannotJoin {
-    /// It is too small: its sectors, and those that are needed.
+    /// Too few sectors: those of the device, and those that are needed.
     TooSmall(u64, u64),
     /// Two areas overlap where they would lie on it.
     Overlap(&'static str, &'static str),
@@ -89,7 +89,7 @@ pub fn join(member: &Superblock, device: Blank, bitmap_bytes: u64) -> Result<Sup
     Ok(superblock)
 }
 
-/// What lies where on a device, by whole pages of 4 KiB.
+/// Areas of a device with their names, in whole pages of 4 KiB.
 pub(super) fn areas(superblock: &Superblock, bitmap_bytes: u64) -> Vec<(&'static str, Range<u64>)> {
     let device = &superblock.device;
     let mut areas = vec![

@@ -55,7 +55,7 @@ pub const SEQUENCE_JUMP: u64 = 10_000;
 
 const VERSION: u8 = 1;
 
-/// What a metadata block announces; its blocks lie behind it in the same order.
+/// Payload that a metadata block announces; its blocks lie behind it in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Data of the array.
@@ -238,11 +238,11 @@ impl Payload {
 /// Metadata block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaBlock {
-    /// One more than that of the block before.
+    /// Sequence number, one more than that of the block before.
     pub sequence: u64,
     /// Sector of the block in the journal.
     pub position: u64,
-    /// What it announces, in order.
+    /// Payloads that it announces, in order.
     pub payloads: Vec<Payload>,
 }
 

@@ -21,12 +21,12 @@ use std::fmt;
 /// Role of a device that failed.
 const FAULTY: u16 = 0xfffe;
 
-/// What is written, in this order; each part is durable before the next.
+/// Writes that make a journal, in this order; each part is durable before the next.
 #[derive(Clone, Debug)]
 pub struct NewJournal {
     /// Superblocks of members that say that there is no journal, by the index of the device.
     pub first: Vec<(usize, MemberPlan)>,
-    /// What the journal gets.
+    /// Plan of the journal device.
     pub journal: MemberPlan,
     /// Superblocks of members that name it.
     pub last: Vec<(usize, MemberPlan)>,
@@ -74,7 +74,7 @@ impl fmt::Display for NoNewJournal {
 
 impl std::error::Error for NoNewJournal {}
 
-/// What a device and the members get, so that it is the journal of an array that lacks its own. It has `least` sectors for data at
+/// Plans of a device and the members that make it the journal of an array that lacks its own. It has `least` sectors for data at
 /// least, and `seconds` is the time since 1970.
 ///
 /// # Errors

@@ -46,7 +46,7 @@ pub fn superblock_sectors<M: Media + ?Sized>(media: &M) -> Vec<u64> {
     places.filter(|sector| holds(media, sector * SECTOR_BYTES_U64, &MAGIC.to_le_bytes())).collect()
 }
 
-/// What is seen on a device, in words; empty where nothing is.
+/// Contents seen on a device, in words; empty where nothing is.
 #[must_use]
 pub fn seen<M: Media + ?Sized>(media: &M) -> Vec<String> {
     let mut seen = Vec::new();

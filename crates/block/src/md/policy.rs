@@ -22,7 +22,7 @@ pub const FEATURES: u32 = feature::BITMAP | feature::PPL | feature::PPL_RING | f
 /// Policy that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// None but a resync.
+    /// No policy but a resync.
     Resync,
     /// Bitmap with regions of so many bytes, or as mdadm chooses.
     Bitmap(Option<u32>),
@@ -45,9 +45,9 @@ impl Wish {
 /// Reason why an array cannot have a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CannotChange {
-    /// It has it.
+    /// Policy that the array has already.
     Same(Policy),
-    /// It has another one than `resync`, which has to go first.
+    /// Policy other than `resync`, which has to go first.
     Other(Policy),
     /// A journal cannot be taken away here.
     Journal,
@@ -98,7 +98,7 @@ impl fmt::Display for CannotChange {
 
 impl std::error::Error for CannotChange {}
 
-/// What superblocks say of another policy.
+/// Turn to another policy, as superblocks tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The policy.
@@ -119,7 +119,7 @@ impl Turn {
     }
 }
 
-/// What superblocks of an array say when it has another policy, with logs of so many sectors at least.
+/// Turn of an array to another policy, with logs of so many sectors at least.
 ///
 /// # Errors
 /// When that cannot be.

@@ -76,7 +76,7 @@ struct Slot<'a, M: ?Sized> {
     bad: Vec<BadBlocks>,
 }
 
-/// What a crash left, by row.
+/// Overlay of a crash over the pieces, by row.
 #[derive(Default)]
 pub(super) struct Overlay {
     /// Pieces as a log has them, data and parity.
@@ -333,7 +333,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         found
     }
 
-    /// Whether the parities of a row are those of its data; `None` when a piece is not there.
+    /// True when the parities of a row are those of its data; `None` when a piece is not there.
     fn is_right(&self, row: Row, order: &[Role], code: &ErasureCode) -> Option<bool> {
         let pieces = self.pieces(row);
         let piece =

@@ -66,7 +66,7 @@ pub enum Fault {
     Checksum {
         /// On the media.
         stored: u32,
-        /// Of the bytes.
+        /// Computed over the bytes.
         computed: u32,
     },
     /// Reserved byte that is not zero.

@@ -15,23 +15,23 @@ use std::fmt;
 /// Reason why a device is no member that can come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CannotReturn {
-    /// It belongs to another array.
+    /// Array that the device belongs to, which is another one.
     OtherArray(Uuid),
     /// Something is wrong with it.
     Fault(Fault),
-    /// Its superblock describes an array of another shape.
+    /// Shape of the array in its superblock, which is another one.
     OtherShape,
     /// By its own superblock it is a spare, a journal, or has failed.
     NoMember,
     /// By its own superblock it is no spare.
     NoSpare,
-    /// It has so many sectors for a partial parity log, and members have so many.
+    /// Sectors for a partial parity log: those of the device, and those of members.
     NoLog(u64, u64),
-    /// It was being rebuilt when it went: below this sector alone it was a member.
+    /// Sector up to which the device was rebuilt when it went: only below it was it a member.
     Rebuilt(u64),
-    /// It was to replace a member that still worked.
+    /// Role of a member that still worked, which the device was to replace.
     Replacement(Role),
-    /// It has no bitmap, or no room for the array's.
+    /// No bitmap, or no room for the array's.
     NoBitmap,
 }
 
@@ -114,7 +114,7 @@ pub fn spare(member: &Superblock, device: &Member, bitmap_bytes: u64) -> Result<
     Ok(superblock)
 }
 
-/// What is on a device by its own superblock, and what the array is by that of a member. Where the device was taken in under another
+/// Superblock of a returning device: the device by its own, and the array by that of a member. Where the device was taken in under another
 /// consistency policy, bitmap or log lie where those of the member do.
 fn superblock_of(member: &Superblock, own: &Superblock, features: u32) -> Superblock {
     let has_log = |superblock: &Superblock| superblock.features & (feature::PPL | feature::PPL_RING) != 0;

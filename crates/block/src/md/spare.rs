@@ -12,7 +12,7 @@ use super::{SECTOR_BYTES, superblock::ROLES_MAX};
 /// Entry of nobody among the roles.
 const NOBODY: u16 = 0xffff;
 
-/// What a device gets as a spare beside a member whose bitmap takes so many bytes.
+/// Plan of a device as a spare beside a member whose bitmap takes so many bytes.
 ///
 /// # Errors
 /// When the device is too small.

@@ -40,7 +40,7 @@ pub fn members(array: &str) -> Vec<(String, Vec<u8>)> {
     members
 }
 
-/// What `mdadm --examine` says of each member of an array, without the line that names the device.
+/// Output of `mdadm --examine` for each member of an array, without the line that names the device.
 #[allow(dead_code, reason = "each test program uses what it needs")]
 pub fn examined(array: &str) -> Vec<(String, String)> {
     let path = folder().join("examine").join(format!("{array}.txt"));

@@ -8,18 +8,18 @@
 use crate::md::assembly::{Assembly, Part};
 use crate::md::superblock::CLEAN;
 
-/// What logs say together.
+/// Verdict of all logs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No log has an entry.
     Nothing,
-    /// What no entry names is right.
+    /// Rows that no entry names are right.
     InOrder,
     /// Other rows are in doubt too.
     InDoubt,
 }
 
-/// What the newest headers of all members say.
+/// Verdict by the newest headers of all members.
 #[must_use]
 pub fn verdict(assembly: &Assembly<'_>) -> Verdict {
     let is_member = |part: &Part| matches!(part, Part::Active(_) | Part::Recovering(_, _));

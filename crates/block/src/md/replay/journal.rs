@@ -216,7 +216,7 @@ fn place_of(order: &[Role], role: Role) -> usize {
     order.iter().position(|other| *other == role).expect("a member of the row")
 }
 
-/// Where the journal goes on; `None` without one.
+/// End of the journal, at which it goes on; `None` without one.
 ///
 /// # Errors
 /// When it has no room for the parities of rows of which it has data alone.

@@ -21,7 +21,7 @@ use base::xor::{Block, xor_blocks};
 /// Entry with what lies behind the header for it.
 struct Logged {
     entry: Entry,
-    /// `None` when it cannot be read.
+    /// Partial parity; `None` when it cannot be read.
     partial: Option<Vec<u8>>,
 }
 
