@@ -64,7 +64,7 @@ impl Answers {
         self.writes.insert(WriteRequest { id, arrival, pending: 1, outcome: Outcome::Done })
     }
 
-    /// Another part of a write begins.
+    /// Begins another part of a write.
     pub fn begin_part(&mut self, write: u32) {
         let pending = &mut self.writes.get_mut(write).pending;
         assert!(*pending > 0, "a write that has ended takes no more parts");

@@ -87,7 +87,7 @@ impl Members {
         self.superblock_sequence > 0
     }
 
-    /// Whether one of so many members can be given another drive.
+    /// Judges whether one of so many members can be given another drive.
     ///
     /// # Errors
     /// Why not.
@@ -115,7 +115,7 @@ impl Members {
         }
     }
 
-    /// One of the members has recorded a failure.
+    /// Notes that one of the members has recorded a failure.
     ///
     /// # Panics
     /// When nothing was to be recorded.

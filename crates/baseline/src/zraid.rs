@@ -84,7 +84,7 @@ pub struct Counters {
     pub partial: u64,
     /// All that was written to zones of superblocks.
     pub logged: u64,
-    /// Of it, partial parity.
+    /// Partial parity in zones of superblocks.
     pub partial_logged: u64,
     /// Commits.
     pub commits: u64,
@@ -120,7 +120,7 @@ struct Write {
 #[derive(Clone, Copy, Debug)]
 struct CommitDue {
     zone: u32,
-    /// That of the logical zone: none is due of one that was reset.
+    /// Generation of the logical zone: no commit is due of one that was reset.
     generation: u64,
     drive: usize,
     end: u32,
@@ -175,7 +175,7 @@ pub struct Zraid {
     writes: Slab<Write>,
     order: Order,
     in_flight: Slab<Sent>,
-    /// What a drive that is missing was to do: it is over at once.
+    /// Commands for a drive that is missing, as drive and slot: each is over at once.
     skipped: VecDeque<(usize, u32)>,
     reads: Reads,
     frames: FramePool,
@@ -311,7 +311,7 @@ impl Zraid {
         due
     }
 
-    /// What a drive that is missing was to do is over; then flushes may be.
+    /// Ends the commands for drives that are missing; then flushes may end.
     fn settle_all(&mut self, fx: &mut Effects) {
         while let Some((drive, slot)) = self.skipped.pop_front() {
             let sent = self.in_flight.remove(slot);

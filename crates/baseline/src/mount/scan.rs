@@ -50,7 +50,7 @@ pub struct Scan {
 /// A log zone as it was read: member, place, blocks.
 pub type LogZone = (usize, usize, Vec<Frame>);
 
-/// What the superblocks say.
+/// Findings from the superblocks.
 pub struct Found {
     /// All of them, with the member that holds each.
     pub superblocks: Vec<(usize, Superblock)>,

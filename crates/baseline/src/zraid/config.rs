@@ -9,7 +9,7 @@ pub const LOG_ZONES: u32 = 2;
 /// Fewest drives: the two copies of a log of write pointers lie on other drives than the block that they speak of.
 const MEMBERS_MIN: usize = 3;
 
-/// What follows from the drives.
+/// Limits that follow from the drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Blocks of a drive's zone.

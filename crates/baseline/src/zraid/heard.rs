@@ -122,7 +122,7 @@ impl Zraid {
         self.advance_zone(number, fx);
     }
 
-    /// One of the members has recorded a failure. With the last one write pointers go on.
+    /// Notes that one of the members has recorded a failure. With the last one write pointers go on.
     pub(super) fn on_recorded(&mut self, fx: &mut Effects) {
         self.members.on_recorded();
         if self.members.fence == 0 {

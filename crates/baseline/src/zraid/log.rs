@@ -39,7 +39,7 @@ pub enum Purpose {
     PartialAgain(u32, u32),
     /// The mark of a logical zone.
     Mark(u32),
-    /// How far zones are written.
+    /// Write pointers of zones.
     WritePointers,
     /// A logical zone is reset.
     Reset(u32),
@@ -47,7 +47,7 @@ pub enum Purpose {
     Members,
     /// The superblock of a zone that takes over.
     Superblock,
-    /// What a mount writes of the array as it is.
+    /// State of the array at a mount.
     Mounted,
 }
 

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub enum State {
     /// Nothing was written.
     Empty,
-    /// Its zones are being opened, by so many drives yet.
+    /// Opening: so many drives have not opened their zones yet.
     Opening(u32),
     /// Stripes are written.
     Open,
@@ -18,7 +18,7 @@ pub enum State {
     Full,
 }
 
-/// What a part of a stripe is.
+/// Kind of a part of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A piece in its place; that of parity is the last.
@@ -43,7 +43,7 @@ impl Kind {
 pub struct Part {
     /// Stripe.
     pub stripe: u32,
-    /// What it is.
+    /// Kind of the blocks.
     pub kind: Kind,
     /// First row.
     pub row: u32,
@@ -60,7 +60,7 @@ pub struct Writer {
     pub in_flight: u32,
     /// Write pointer.
     pub committed: u32,
-    /// Where it is to be.
+    /// Write pointer that commits are to reach.
     pub wanted: u32,
     /// A commit is under way.
     pub is_committing: bool,
@@ -69,13 +69,13 @@ pub struct Writer {
 /// Partial parity that ends with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partial {
-    /// None is needed.
+    /// Not needed.
     No,
-    /// It waits for its drive.
+    /// Waiting for its drive.
     Waits,
-    /// It is on its way.
+    /// Sent to its drive.
     Sent,
-    /// It is durable.
+    /// Durable on its drive.
     Done,
 }
 
@@ -183,7 +183,7 @@ pub struct LogicalZone {
     pub waiting: VecDeque<Pending>,
     /// Open stripes in order.
     pub stripes: VecDeque<Stripe>,
-    /// One for each drive.
+    /// Writers, one for each drive.
     pub writers: Vec<Writer>,
     /// A reset under way.
     pub reset: Option<Reset>,

@@ -126,7 +126,7 @@ impl Rebuild<'_> {
         Ok(rebuilt)
     }
 
-    /// What is due on the member's drive of the stripe that is open: data, and partial parity.
+    /// Parts that are due on the member's drive of the stripe that is open: data, and partial parity.
     fn open_parts(&self, zone: u32, stripe: u32) -> Vec<Part> {
         let engine = &self.volume.engine;
         let map = &engine.map;

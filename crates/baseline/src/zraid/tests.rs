@@ -66,7 +66,7 @@ impl Stored {
     }
 }
 
-/// What a drive holds.
+/// Media of a drive.
 #[derive(Clone, Default)]
 struct Media {
     blocks: BTreeMap<(u32, u32), Stored>,
@@ -204,7 +204,7 @@ impl Bench {
         }
     }
 
-    /// One command, any, is carried out and answered.
+    /// Step of the bench: one command, any, is carried out and answered.
     fn step(&mut self) -> bool {
         if self.pending.is_empty() {
             return false;
