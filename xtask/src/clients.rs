@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 const REQUIRE_TOOLS: &str = "ZONEWEAVE_REQUIRE_TOOLS";
 /// Longest time that one program takes.
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
-/// How tools that put a load on the cache are told to put less in the short form.
+/// Environment variables that tell load generators to put less load on the cache, for the short form.
 const SHORT_LOADS: [(&str, &str); 2] =
     [("ZONEWEAVE_MEMCASLAP_SECONDS", "1"), ("ZONEWEAVE_BENCHMARK_REQUESTS", "10000")];
 
 /// A program of a language.
 struct Program {
     name: &'static str,
-    /// What is tried with it, with its version.
+    /// Library that is tried with it, with its version.
     library: &'static str,
 }
 
@@ -174,11 +174,11 @@ impl Language {
     }
 }
 
-/// Where a language has its things.
+/// Folders of a language.
 pub struct Places {
-    /// Its programs, and the files that pin packages.
+    /// Programs of the language, and the files that pin packages.
     sources: PathBuf,
-    /// What is installed and built.
+    /// Installed and built files.
     made: PathBuf,
 }
 

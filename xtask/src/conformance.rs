@@ -31,7 +31,7 @@ const FILE_MAX: Duration = Duration::from_secs(180);
 const PROGRAMS: [&str; 4] = ["tclsh", "prove", "memccapable", "redis-cli"];
 /// Findings of a file that are told.
 const FINDINGS_TOLD: usize = 10;
-/// What the short form runs: files that take seconds.
+/// Files of the short form, which take seconds.
 const SHORT: &[&str] = &[
     "string",
     "incr",
@@ -62,11 +62,11 @@ const SHORT: &[&str] = &[
     "memccapable",
 ];
 
-/// How a file of a suite went.
+/// Outcome of a file of a suite.
 pub struct Outcome {
     passed: usize,
     expected: usize,
-    /// What is not as listed, by name.
+    /// Tests that went otherwise than listed, by name.
     findings: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ pub fn run_short() -> Result<()> {
     }
 }
 
-/// One of the suites: whose it is, its files that are asked for, and the options of the cache that it meets.
+/// Suite of tests: whose it is, its files that are asked for, and the options of the cache that it meets.
 struct Suite<'a> {
     name: &'a str,
     files: Vec<String>,

@@ -24,17 +24,17 @@ const PROGRAMS: [&str; 11] = [
     "differential",
     "newer_md",
 ];
-/// Those of the short form.
+/// Programs of the short form.
 const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
-/// Those of these that CI has the time for: a disk over vhost-user; an array by passthrough, which outlives two power cuts.
+/// Programs that CI has the time for: a disk over vhost-user; an array by passthrough, which outlives two power cuts.
 const CI_PROGRAMS: [&str; 2] = ["machine", "power"];
-/// Those that a kernel of their own is for.
+/// Programs that need the newer kernel.
 const NEWER_PROGRAMS: [&str; 2] = ["ublk", "newer_md"];
 /// Kernels that machines may boot.
 const KERNELS: [&str; 2] = ["6.1", NEWER_KERNEL];
 const NEWER_KERNEL: &str = "6.12";
 
-/// What was asked for.
+/// Options of the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     is_short: bool,

@@ -52,7 +52,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` did not print text"))
 }
 
-/// What a program said, with errors, and whether it succeeded.
+/// Output of a program, with errors, and whether it succeeded.
 pub struct Said {
     pub text: String,
     pub is_success: bool,

@@ -9,9 +9,9 @@ use std::time::SystemTime;
 const RUNS: u64 = 100_000;
 /// Runs of CI: less than a minute on 2 cores.
 const RUNS_SHORT: u64 = 1_500;
-/// One run of each other world for so many of the log engine.
+/// Runs of the log engine for each run of another world.
 const RUNS_PER_OTHER: u64 = 2;
-/// One run of the log engine with random write areas for so many without: about ten seconds of CI on 2 cores.
+/// Runs of the log engine without random write areas for each run with them: about ten seconds of CI on 2 cores.
 const RUNS_PER_AREAS: u64 = 4;
 /// Runs whose event logs must be the same in every build.
 const RUNS_COMPARED: u64 = 40;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// A language, or a kind of programs.
 pub struct Language {
-    /// Its name, which is that of its folder, too.
+    /// Name of the language and of its folder.
     pub name: &'static str,
     /// Programs without which nothing of it is tried.
     pub toolchain: &'static [&'static str],

@@ -8,9 +8,9 @@ use std::process::Command;
 
 /// Unpacked sources.
 pub struct Suites {
-    /// Of Redis 7.0.15.
+    /// Suite of Redis 7.0.15.
     pub redis: PathBuf,
-    /// Of memcached 1.6.18.
+    /// Suite of memcached 1.6.18.
     pub memcached: PathBuf,
 }
 
@@ -18,7 +18,7 @@ const REDIS: &str = "redis-7.0.15";
 const MEMCACHED: &str = "memcached-1.6.18";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Where the suites are; they are downloaded once.
+/// Suites by their folders; they are downloaded once.
 ///
 /// # Errors
 /// When they cannot be had.

@@ -35,7 +35,7 @@ impl Failing {
         Ok(Failing(failing))
     }
 
-    /// Those of a file.
+    /// Failing tests of a file.
     pub fn of_file(&self, file: &str) -> Vec<&str> {
         self.0.iter().filter(|(of, _)| of == file).map(|(_, name)| name.as_str()).collect()
     }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// What a server without replication, DEBUG, files and settable memory cannot be asked, by the suite's own tags.
+/// Tags of the suite's tests that a server without replication, DEBUG, files and settable memory cannot be asked.
 const TAGS: &str = "-needs:debug -needs:repl -needs:save -needs:config-maxmemory -slow";
 
 /// Names of files, each once, in order.

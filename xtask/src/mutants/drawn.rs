@@ -21,7 +21,7 @@ use std::time::Duration;
 const CARGO_MUTANTS: &str = "27.1.0";
 /// Crates that they are of.
 const PACKAGES: [&str; 3] = ["zoneweave-array", "zoneweave-zone", "zoneweave-base"];
-/// Those that all engines use, and the worlds of the engines that are not the log's.
+/// Crates that all engines use, and the worlds of the engines that are not the log's.
 const SHARED: [&str; 2] = ["crates/zone/", "crates/base/"];
 const OTHER_WORLDS: [&str; 2] = ["inplace", "cache"];
 /// Mutants that are drawn unless it is said.
@@ -216,7 +216,7 @@ fn name_before(text: &str, line: usize) -> Option<String> {
 /// Mutants by name, and what they are.
 pub type Left = Vec<(String, String)>;
 
-/// Those that the simulator does not find: each is looked for by the world of its engine, and what several engines use by their worlds, too.
+/// Mutants that the simulator does not find: each is looked for by the world of its engine, and those of shared crates by all worlds.
 ///
 /// # Errors
 /// When it cannot be run.
@@ -250,7 +250,7 @@ fn search(program: &Path, runs: usize, words: &[&str]) -> Result<Left> {
     Ok(left.map(|verdict| (text(verdict, "name"), text(verdict, "what"))).collect())
 }
 
-/// Of those, the ones that tests of their crates do not find either.
+/// Mutants of those that tests of their crates do not find either.
 ///
 /// # Errors
 /// When the tests cannot be built.
@@ -271,7 +271,7 @@ pub fn left_by_tests(left: Left, tree: &Path, target: &str) -> Result<Left> {
     Ok(remain)
 }
 
-/// Whether a test program passes with a mutant. One that takes too long does not.
+/// True when a test program passes with a mutant. One that takes too long does not.
 fn passes(program: &Path, name: &str, tree: &Path) -> bool {
     let mut command = Command::new(program);
     command.current_dir(tree).env("ZONEWEAVE_MUTANT", name).arg("-q");
