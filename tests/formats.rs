@@ -90,7 +90,7 @@ fn make_images(scratch: &Path) {
     ask(&[&fixed[..], &members.each_ref().map(|path| text(path))].concat()).expect("md create");
 }
 
-/// What a disk's image holds, where it is to stay.
+/// Contents of the images of disks that are to stay as they are.
 fn contents(scratch: &Path) -> Vec<Vec<u8>> {
     FULL.iter().map(|name| std::fs::read(image(scratch, name)).unwrap()).collect()
 }
@@ -151,7 +151,7 @@ fn formats_are_told_with_their_remedies() {
     }
 }
 
-/// What `drive list` says of all disks, by serial number.
+/// Disks that `drive list` reports, by serial number.
 fn list() -> BTreeMap<String, Value> {
     let list: Value = serde_json::from_str(&ask(&["drive", "list", "--json"]).expect("drive list")).unwrap();
     let drives = list["drives"].as_array().unwrap().iter().filter(|drive| drive["serial"].is_string());
@@ -213,7 +213,7 @@ fn expect_listed(nodes: &Nodes) {
     }
 }
 
-/// What no array may be made of, by code and reason.
+/// Refusals of disks of which no array may be made, by code and reason.
 fn expect_refused(nodes: &Nodes) {
     let create = |paths: &[String], more: &[&str], code: i32, why: &str| {
         let paths = paths.join(",");

@@ -34,7 +34,7 @@ const PORT: u16 = 10_809;
 /// Longest time from a cut until the volume is served.
 const BOOT_MAX: Duration = Duration::from_secs(120);
 
-/// What the machine does each time that it starts.
+/// Script of each start of the machine.
 fn script() -> String {
     let zoneweave = env!("CARGO_BIN_EXE_zoneweave");
     let nodes = (0..DRIVES).map(|index| format!("/dev/ng{index}n1")).collect::<Vec<_>>().join(",");

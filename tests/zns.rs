@@ -236,7 +236,7 @@ fn create(dir: &Path) -> Server {
     server
 }
 
-/// What drives say of themselves is told: those of QEMU have a temperature that is always the same, and do not wear.
+/// Health of drives is told: those of QEMU have a temperature that is always the same, and do not wear.
 fn tell_health(dir: &Path) {
     let now = status(dir);
     for member in now["members"].as_array().unwrap() {
@@ -254,7 +254,7 @@ fn tell_health(dir: &Path) {
     println!("- {}", line.trim());
 }
 
-/// One drive is pulled while clients write; the server is killed, and rebuilds onto the fifth drive.
+/// Pull of a drive while clients write; the server is killed, and rebuilds onto the fifth drive.
 fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mut Random) {
     let place = text(dir);
     let writers = oracle.write(&server, random);
@@ -292,7 +292,7 @@ fn caught_up(dir: &Path, server: &Server, member: usize) {
     println!("- {}", log.lines().find(|line| line.contains(" is back: ")).unwrap_or_default());
 }
 
-/// Another drive is lost, so that what was rebuilt is needed. Both come back while clients write, and the one that is a member is
+/// Loss of another drive, so that what was rebuilt is needed. Both come back while clients write, and the one that is a member is
 /// caught up.
 fn come_back(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     pull(0);

@@ -133,7 +133,7 @@ fn zones_at_first(disk: &str) -> String {
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-/// What `drive list` says of a disk.
+/// Entry of a disk in `drive list`.
 fn listed(disk: &str) -> Value {
     let list = ask(&["drive", "list", "--json"]);
     let list: Value = serde_json::from_str(&list.stdout).unwrap();

@@ -118,7 +118,7 @@ impl Proxy {
         proxy
     }
 
-    /// What is answered until the answer is whole, which its last bytes tell; `None` for an error.
+    /// Answer, once it is whole, which its last bytes tell; `None` for an error.
     fn say(&self, words: &str, is_whole: impl Fn(&str) -> bool) -> Option<String> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.door)).ok()?;
         socket.set_read_timeout(Some(SOON)).unwrap();

@@ -141,7 +141,7 @@ fn words_of(line: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// What commands are drawn from: a word with a space takes a word of the list behind it.
+/// Commands to draw from: a word with a space takes a word of the list behind it.
 const DRAWS: &[(&str, &[&str])] = &[
     ("set", &["KEY", "VALUE", "SET?", "SET?"]),
     ("get", &["KEY"]),

@@ -126,7 +126,7 @@ fn a_dump_tells_the_same_keys_with_and_without_a_server() {
     assert_eq!(ask(&["cache", "dump", text(&dir)]).code(), Some(2), "values are not dumped");
 }
 
-/// What the server counts; a request makes it look.
+/// Count of expired zones by the server; a request makes it look.
 fn zones_expired(server: &CacheServer, dir: &Path) -> u64 {
     assert_eq!(server.say(&["get", "stays"]), "1\n");
     let finished = ask(&["cache", "status", text(dir), "--json"]);

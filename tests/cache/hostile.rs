@@ -19,7 +19,7 @@ use std::time::Duration;
 const CLIENTS_MAX: usize = 10_000;
 /// Files that the test or a server may need beside one for each client.
 const OTHER_FILES: u64 = 500;
-/// How values of the witness begin: nobody else hears of them.
+/// Prefix of the witness's values: nobody else hears of them.
 const OF_WITNESS: &str = "wItNeSs";
 
 /// Value of the witness, by number.

@@ -28,7 +28,7 @@ const LIFE_MAX_MICROS: u64 = 80_000;
 /// The same where each store waits for a flush.
 const LIFE_FLUSHED_MAX_MICROS: u64 = 400_000;
 
-/// What a client asks about a key; a store has a version.
+/// Request of a client about a key; a store has a version.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Get,
@@ -108,7 +108,7 @@ impl Door {
     }
 }
 
-/// What is known of a key: the newest version that was acknowledged or read, and later ones that may have come about. The versions that
+/// Knowledge of a key: the newest version that was acknowledged or read, and later ones that may have come about. The versions that
 /// were deletions hold nothing.
 #[derive(Default)]
 struct Known {
@@ -254,7 +254,7 @@ struct Victim<'a> {
     dir: &'a Path,
     up: &'a [&'a str],
     serve: &'a [&'a str],
-    /// What lies on it is cut back to what was flushed with each kill.
+    /// Disk with the drives, cut back with each kill to what was flushed.
     disk: Option<&'a SmallDisk>,
     life_max_micros: u64,
     /// Objects that have to be there afterwards, in hundredths of those that were stored.

@@ -28,7 +28,7 @@ fn metrics(address: SocketAddr) -> String {
     body.to_owned()
 }
 
-/// Where the server has its metrics, as it says.
+/// Address of the metrics, as the server says it.
 fn address(server: &CacheServer) -> SocketAddr {
     server.assert_says("/metrics\n");
     let log = server.log();

@@ -39,7 +39,7 @@ fn fill_and_hide(server: &CacheServer, round: usize) {
     }
 }
 
-/// What was hidden is not there, and what was not is found; returns how many of these there are.
+/// Asserts that hidden values stay hidden, and new ones are whole or gone; returns the count of old ones found where they may be.
 #[track_caller]
 fn judge(server: &CacheServer, round: usize) -> usize {
     let (old, new) = (format!("old{round}"), format!("new{round}"));

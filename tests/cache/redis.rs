@@ -273,7 +273,7 @@ fn mistakes_are_named() {
     server.assert_says("stopped; what goes to flash is on the drives");
 }
 
-/// What is announced as the longest value is stored, and found again.
+/// Values of the length that is announced as the longest are stored, and found again.
 #[test]
 fn the_longest_value_is_stored() {
     let shapes: [(&[&str], &[&str]); 4] = [

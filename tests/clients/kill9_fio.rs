@@ -34,7 +34,7 @@ const MAGIC: u16 = 0xacca;
 /// Place of the number of its write in that header.
 const NUMBER_AT: usize = 34;
 
-/// What fio's log says of a job's blocks.
+/// State of a job's blocks by fio's log.
 struct Oracle {
     /// First block of the job.
     first: u64,

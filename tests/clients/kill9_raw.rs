@@ -14,7 +14,7 @@ struct Crash {
     random: Random,
     oracle: Oracle,
     arrays: u32,
-    /// What `up` is told besides the size, and what all services are told.
+    /// Options of `up` besides the size, and those of all services.
     made: &'static [&'static str],
     service: &'static [&'static str],
     /// Blocks that were in slots of the write area when the server was killed.

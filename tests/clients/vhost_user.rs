@@ -59,7 +59,7 @@ impl Machine {
         Machine { ram, drivers, inflight, front, answered, asked, version: 0 }
     }
 
-    /// What QEMU does when the server is back.
+    /// Reconnects to a server that is back, as QEMU does.
     fn reconnect(&mut self, path: &Path) {
         // A queue goes on from its used ring, which has no other index than the driver's when all of it is taken.
         self.take();

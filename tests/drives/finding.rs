@@ -428,7 +428,7 @@ fn whatever_memory_is_lacking_a_start_ends_with_words() {
     }
 }
 
-/// What a scan knows of so many zones takes most of the address space that a start asks for, so an allocation is what meets the limit.
+/// Memory of a scan of so many zones is most of the address space that a start asks for, so an allocation is what meets the limit.
 #[test]
 fn an_allocation_that_fails_is_an_error_message() {
     let scratch = Scratch::new("allocation");
@@ -458,7 +458,7 @@ fn starts_within(dir: &Path, kib: u32) -> usize {
     ["status", "serve"].into_iter().filter(|command| start(command)).count()
 }
 
-/// Where the driver of ublk is not there, a server says so before it looks at drives, and there are no disks to remove.
+/// Server without the driver of ublk: it says so before it looks at drives, and there are no disks to remove.
 #[test]
 fn disks_of_this_host_want_a_driver() {
     if Path::new("/dev/ublk-control").exists() {

@@ -59,7 +59,7 @@ fn expect_refused(scratch: &Scratch, device: &Path, what: &str) {
     assert!(!dir.join("array.toml").exists(), "{what}: an array was made");
 }
 
-/// What a program makes of a file.
+/// Signature that a program makes in a file is named when a drive there is refused.
 fn made_by(program: &str, args: &[&str], what: &str) {
     if !have(&[program]) {
         return;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::Path;
 
 const UP: [&str; 6] = ["--size", "64MiB", "--zrwa-window", "256KiB", "--write-area", "2"];
-/// Where files of drives have no volatile cache.
+/// Folder in which files of drives have no volatile cache.
 const MEMORY: &str = "/dev/shm";
 /// Fewer than there are slots.
 const BLOCKS: u64 = 90;

@@ -64,7 +64,7 @@ fn one_seed_gives_the_same_bytes_and_another_only_other_noise() {
     assert_near(&parse(&other), "mean_us", parse(&first)["mean_us"].as_f64().unwrap(), 1.0);
 }
 
-/// What windows keep from the flash is told, and zones lie on channel groups as asked.
+/// Wear that windows keep from the flash is told, and zones lie on channel groups as asked.
 #[test]
 fn wear_is_told_and_zones_are_mapped() {
     let report = probe("--profile zn540-4tb --op zrwa --queue-depth 4 --seconds 0.2");

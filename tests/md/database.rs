@@ -42,7 +42,7 @@ right = all(content == b'%d,' % number * (number * 7 % 900) for number, content 
 print(sound, right, len(rows), rows[-1][0] if rows else 0)
 ";
 
-/// What happens before the server is killed.
+/// Trouble of the array before the server is killed.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,

@@ -143,7 +143,7 @@ fn the_volume_is_copied_with_members_missing() {
     assert!(forced.code() == Some(1) && forced.stderr.contains("64 blocks (256 KiB)"), "{forced}");
 }
 
-/// What a member had that is missing beside cut-off writes is copied when that is asked for, and told: all of it, or what lies in regions of the
+/// Data of a missing member beside cut-off writes are copied when that is asked for, and told: all of it, or what lies in regions of the
 /// bitmap. What others have is as they have it.
 #[test]
 fn a_dirty_and_degraded_volume_is_copied_with_its_doubts() {

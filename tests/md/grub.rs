@@ -20,7 +20,7 @@ const ARRAYS: [(&str, Option<&str>, usize); 8] = [
     ("6", Some("right-asymmetric"), 5),
     ("6", Some("left-symmetric"), 4),
 ];
-/// Of these in CI.
+/// Arrays of these in CI.
 const SHORT: usize = 2;
 
 /// The volume as GRUB copies it from these members.

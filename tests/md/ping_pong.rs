@@ -47,7 +47,7 @@ fn state(number: usize, round: u64) -> State {
     }
 }
 
-/// Those of the short form.
+/// Cells of the short form.
 const SHORT: [Cell; 4] = [
     Cell { level: "5", layout: Some("left-symmetric"), policy: "bitmap", members: 4 },
     Cell { level: "6", layout: Some("left-symmetric"), policy: "resync", members: 5 },

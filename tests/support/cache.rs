@@ -59,7 +59,7 @@ impl CacheServer {
         assert!(until(SOON, || self.log().contains(words)), "{words:?} is not said\n{}", self.log());
     }
 
-    /// What it has logged.
+    /// Log of the server so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -38,7 +38,7 @@ impl SmallDisk {
         run_for(SOON, command("mount").args(["-o", "loop", text(&self.image), text(&self.at)]))
     }
 
-    /// What was written and not flushed is lost, as when the power of the machine fails, and the file system is there again. Nobody may use
+    /// Loss of power of the disk: writes that were not flushed are lost, and the file system is there again. Nobody may use
     /// it meanwhile. True when a file that was written right before is lost, as it is but for a chance.
     pub fn lose_power(&self) -> bool {
         let last = self.at.join("last");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Loop(pub PathBuf);
 
 impl Loop {
-    /// `None` where this host has no loop devices for us.
+    /// Loop device over a file; `None` where this host has none for us.
     pub fn over(file: &Path) -> Option<Loop> {
         let made = run_for(SOON, command("losetup").args(["--find", "--show", text(file)]));
         made.succeeded().then(|| Loop(PathBuf::from(made.stdout.trim())))

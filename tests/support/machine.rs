@@ -117,7 +117,7 @@ impl Machine {
         Machine { child, console }
     }
 
-    /// What it has said so far.
+    /// Console output so far.
     pub fn console(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.console).unwrap_or_default()).into_owned()
     }

@@ -138,16 +138,16 @@ dd if=/data of=/dev/md0 bs=4k seek=100 conv=fsync,notrunc 2>/dev/null
 /// A guest whose md looks at members.
 pub struct Guest;
 
-/// How md in a guest writes to an array that it was given, and leaves it.
+/// Visit of an array to md in a guest: how it is written there, and left.
 #[derive(Default)]
 pub struct Visit<'a> {
     /// Commands before it writes.
     pub before: &'a str,
-    /// Whether it writes past the guest's page cache.
+    /// True when it writes past the guest's page cache.
     pub is_direct: bool,
-    /// Whether a member is missing.
+    /// True when a member is missing.
     pub is_degraded: bool,
-    /// Whether the guest panics at the end, instead of stopping the array.
+    /// True when the guest panics at the end, instead of stopping the array.
     pub panics: bool,
 }
 

@@ -104,7 +104,7 @@ impl<S: Read + Write + Send> Stream for S {}
 pub struct Client {
     stream: Box<dyn Stream>,
     pub size_bytes: u64,
-    /// What the export can do.
+    /// Transmission flags of the export.
     pub flags: u16,
 }
 

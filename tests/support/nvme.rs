@@ -71,7 +71,7 @@ const MISUNDERSTANDINGS_MAX: u32 = 50;
 /// The monitor, in the machine.
 pub struct Monitor {
     line: std::fs::File,
-    /// What it says, for as long as the line is open: a line that is read ahead of time is not lost.
+    /// Output of the monitor, for as long as the line is open: a line that is read ahead of time is not lost.
     said: BufReader<std::fs::File>,
     /// Commands so far, each of which has its number in its answer.
     asked: u32,

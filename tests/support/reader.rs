@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const BLOCKS_OF_REQUEST_MAX: u64 = 16;
 
-/// What a reader was answered.
+/// Counts of a reader's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
     pub requests: u64,
@@ -28,7 +28,7 @@ impl Readers {
         Readers(std::thread::spawn(|| read(client, random)))
     }
 
-    /// What they were answered, once the server has ended.
+    /// Result of the readers, once the server has ended.
     pub fn join(self) -> Read {
         self.0.join().unwrap()
     }

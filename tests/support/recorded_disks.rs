@@ -40,7 +40,7 @@ struct Reached<'a> {
     fuse: Vec<Child>,
 }
 
-/// What was done to a disk.
+/// Recording of the writes and discards of a disk.
 pub struct Recording {
     log: Vec<u8>,
     /// Writes and discards, in order.
@@ -56,7 +56,7 @@ struct Entry {
     data: Option<Range<usize>>,
 }
 
-/// What of writes that were not flushed is there after a cut.
+/// Part of the writes that were not flushed that is there after a cut.
 #[derive(Clone, Copy, Debug)]
 pub enum Kept {
     All,
@@ -76,7 +76,7 @@ impl RecordedDisks {
         disks
     }
 
-    /// Where a disk is, recorded or not.
+    /// Path of a disk, recorded or not.
     pub fn path(&self, disk: usize) -> PathBuf {
         self.folder.join("disks").join(disk.to_string())
     }

@@ -219,7 +219,7 @@ impl Server {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Exit code, once the server has ended by itself.
     pub fn exit_code(&mut self) -> Option<i32> {
         self.child.try_wait().unwrap().and_then(|status| status.code())
     }
