@@ -62,7 +62,7 @@ pub struct ArrayRun {
     pub level: Level,
     /// Drives.
     pub drives: usize,
-    /// How stripes are placed: adaptive, as arrays that are made are, or one of the fixed schemes of the log.
+    /// Placement scheme of stripes: adaptive, as arrays that are made have it, or one of the fixed ones of the log.
     pub scheme: Scheme,
     /// Bytes of each chunk of a fixed scheme.
     pub chunk_bytes: u64,
@@ -92,7 +92,7 @@ pub const IDENTITY_CACHE_BYTES: u64 = CACHED_UNITS as u64 * BLOCK_BYTES_U64;
 pub enum Identity {
     /// The drives keep metadata with their blocks.
     Metadata,
-    /// They keep none; it lies among the data (ADR 64).
+    /// In-band: the drives keep no metadata, and it lies among the data (ADR 64).
     InBand {
         /// Memory for them of each drive, in bytes.
         cache_bytes: u64,

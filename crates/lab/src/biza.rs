@@ -64,7 +64,7 @@ pub type BizaVolume = Driven<Biza>;
 pub struct Counters {
     /// Written by clients.
     pub user: u64,
-    /// Of them, those that replaced another in a window.
+    /// Blocks of those that replaced another in a window.
     pub absorbed: u64,
     /// Places of zones that were given to clients' data.
     pub data: u64,
@@ -118,7 +118,7 @@ impl Order {
     }
 }
 
-/// What is counted, and the drive that is lost.
+/// Account of an array: its counters, and the drive that is lost.
 #[derive(Debug, Default)]
 struct Account {
     counters: Counters,

@@ -32,7 +32,7 @@ pub struct ChannelProbe {
     pub zones: Option<u32>,
     /// Seed of all variation.
     pub seed: u64,
-    /// How zones lie on channel groups, if not as the profile says.
+    /// Map of zones to channel groups, if not as the profile says.
     pub zone_map: Option<ZoneMap>,
 }
 
@@ -52,7 +52,7 @@ pub struct ChannelReport {
     pub drive: String,
     /// Zones of each group, in order of their first ones.
     pub groups: Vec<Vec<u32>>,
-    /// How sure the least sure zone is, from 0 to 1: how far the shares of its pairs lie on the side of the border that
+    /// Confidence in the least sure zone, from 0 to 1: how far the shares of its pairs lie on the side of the border that
     /// the map wants, in the mean; 1 where all are exactly a half or a whole.
     pub confidence: f64,
     /// Pairs that lie on the side of the border that the map wants.
@@ -144,7 +144,7 @@ fn extremes(values: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    /// Whether the map found says of each pair of zones what the drive says.
+    /// Asserts that the map found says of each pair of zones what the drive says.
     fn is_right(profile: &str, zones: Option<u32>, map: ZoneMap, seed: u64) -> ChannelReport {
         let profile = Profile::named(profile).unwrap();
         let probe = ChannelProbe { zones, seed, zone_map: Some(map) };

@@ -79,7 +79,7 @@ pub struct Options {
     pub seed: u64,
     /// Short runs, to see that everything works; figures are then rough.
     pub quick: bool,
-    /// How zones of a modelled drive lie on channel groups, if not as the profile says.
+    /// Map of zones of a modelled drive to channel groups, if not as the profile says.
     pub zone_map: Option<ZoneMap>,
 }
 

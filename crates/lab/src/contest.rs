@@ -190,13 +190,13 @@ pub fn run(options: &Options, done: impl Fn(usize, usize, &str) + Sync) -> Resul
     Ok(Outcome { seed: options.seed, scale: options.scale, cells, summary })
 }
 
-/// What the adaptive policy decided in a cell.
+/// Decisions of the adaptive policy in a cell.
 pub struct Explained {
     /// The cell.
     pub cell: Cell,
     /// Time at which clients began, warm-up included.
     pub begin: Instant,
-    /// Its decisions, in the order of time.
+    /// Decisions, in the order of time.
     pub decided: Vec<Decided>,
 }
 

@@ -37,7 +37,7 @@ const ZONES_BEYOND: u64 = 5;
 /// Most blocks of one write where those that wait are merged: 256 KiB, beyond which a zone gains nothing.
 pub const MERGED_BLOCKS_MAX: u32 = 64;
 
-/// Which zone is collected next.
+/// Victim policy: chooses the zone that is collected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimPolicy {
     /// The one with the fewest live blocks.
@@ -83,7 +83,7 @@ pub struct Command {
     pub zone: u32,
     /// First block within the zone.
     pub offset: u32,
-    /// What is to be done.
+    /// Operation on the zone.
     pub op: Op,
 }
 
@@ -96,7 +96,7 @@ pub struct Answer {
     pub frames: Vec<Frame>,
 }
 
-/// What is wished for.
+/// Effects of a turn: commands and answers.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Commands, those of a zone in order.
@@ -293,7 +293,7 @@ impl DmZap {
         }
     }
 
-    /// One write of a zone is in flight at a time.
+    /// Sends queued writes to a zone, of which one is in flight at a time.
     fn send_writes(&mut self, writer: usize, fx: &mut Effects) {
         if self.writers[writer].is_busy || self.queue.is_empty() {
             return;

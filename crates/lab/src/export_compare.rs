@@ -46,7 +46,7 @@ pub struct ExportCompareReport {
     pub missing: Option<&'static str>,
 }
 
-/// Who is measured.
+/// Side of a comparison: server and transport.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     OwnVhostUser,

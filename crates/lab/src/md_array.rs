@@ -36,7 +36,7 @@ pub struct NewArray {
     pub ahead: Ahead,
 }
 
-/// What is written before the members of an array are.
+/// Log that is written before the members of an array are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ahead {
@@ -99,7 +99,7 @@ impl NewArray {
         Ok(start_recovered(assembly, recovered, |_| false, tuning)?)
     }
 
-    /// Where blocks lie.
+    /// Geometry of the array.
     ///
     /// # Panics
     /// When there can be no such array.

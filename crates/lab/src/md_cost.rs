@@ -40,9 +40,9 @@ pub struct Report {
     pub instructions_per_block: Option<f64>,
     /// Program that counted the instructions.
     pub counted_by: Option<&'static str>,
-    /// What md's members read per request.
+    /// Blocks of 4 KiB that md's members read, per request.
     pub md_read: f64,
-    /// What md's members wrote per request.
+    /// Blocks that md's members wrote, per request.
     pub md_written: f64,
     /// Instructions of md per request.
     pub md_instructions: Option<f64>,

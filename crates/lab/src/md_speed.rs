@@ -18,7 +18,7 @@ pub use rows::{ROWS, Row};
 use drive::timing::Profile;
 use serde::Serialize;
 
-/// What all rows of a run share.
+/// Setup that all rows of a run share.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Members.
@@ -45,7 +45,7 @@ pub struct Figure {
 pub struct Report {
     /// Name of the row.
     pub row: &'static str,
-    /// What was measured, the figure that counts first.
+    /// Figures of the row, the one that counts first.
     pub figures: Vec<Figure>,
     /// The first figure has to be at least this, or at most.
     pub bar: f64,

@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// What slots hold when the power goes is in the log before clients are served, in 25 ms; with eight zones it takes a little more
+    /// Blocks in slots when the power goes are in the log before clients are served, in 25 ms; with eight zones it takes a little more
     /// (docs/experiments.md).
     #[test]
     fn a_full_write_area_makes_a_mount_little_longer() {

@@ -59,9 +59,9 @@ const FLUSH: RequestId = RequestId(0);
 pub enum Path {
     /// Many in flight, so that stripes are full.
     Log,
-    /// One in flight, flushed: a padded stripe for each.
+    /// Lone writes, flushed: a padded stripe for each.
     Padded,
-    /// One in flight, flushed: to a slot of the write area, which it leaves in a full stripe.
+    /// Lone writes, flushed: to a slot of the write area, which they leave in a full stripe.
     Slots,
     /// Many in flight, to blocks that slots hold.
     Absorbed,
@@ -185,7 +185,7 @@ struct Client {
     path: Path,
     blocks_per_write: u64,
     places: u64,
-    /// One write is on its way at a time, and a flush behind it.
+    /// True when one write is on its way at a time, and a flush behind it.
     is_lone: bool,
     unanswered: u64,
     next: u64,

@@ -26,7 +26,7 @@ impl Paired {
         Ok(paired)
     }
 
-    /// What comes of it, of microseconds of processor per request.
+    /// Row of the comparison, of microseconds of processor per request.
     #[must_use]
     pub fn into_row(self, name: &'static str, ratio_max: f64) -> Row {
         let (us_per_request, peer_us_per_request, ratio) = (self.ours(), self.peer(), self.ratio());
@@ -52,14 +52,14 @@ impl Paired {
     }
 }
 
-/// One comparison of what requests cost.
+/// Comparison of the processor time of requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Load, and what is compared.
     pub name: &'static str,
     /// Microseconds of processor per request: the median of ours.
     pub us_per_request: f64,
-    /// That of the other side.
+    /// Microseconds of the other side, likewise the median.
     pub peer_us_per_request: f64,
     /// Ours over the other side's.
     pub ratio: f64,

@@ -91,11 +91,11 @@ pub struct Probe {
     pub seed: u64,
     /// Time measured.
     pub seconds: Option<f64>,
-    /// How zones of a modelled drive lie on channel groups, if not as the profile says.
+    /// Map of zones of a modelled drive to channel groups, if not as the profile says.
     pub zone_map: Option<ZoneMap>,
 }
 
-/// What was measured, and what it cost the flash of a modelled drive from the start of the run on.
+/// Figures of a probe, and what it cost the flash of a modelled drive from the start of the run on.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Report {
     /// Times and rates.

@@ -28,7 +28,7 @@ use std::fmt;
 pub use traits::Traits;
 use zone::device::{Geometry, ZonedDevice};
 
-/// What is checked.
+/// Options of a qualification.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of contents and of the random walk.
@@ -46,9 +46,9 @@ pub enum Outcome {
         /// Answers that were compared.
         compared: u64,
     },
-    /// It does not.
+    /// The drive does otherwise.
     Differs {
-        /// What it did, and what it should have done.
+        /// Behaviour of the drive, and what it should have been.
         what: String,
     },
     /// The drive has nothing that could be checked.
@@ -70,7 +70,7 @@ pub struct Row {
     pub why: &'static str,
 }
 
-/// What was found.
+/// Report of a qualification.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Seed of contents and of the random walk.

@@ -16,7 +16,7 @@ struct Noted {
     at: Instant,
 }
 
-/// What is thought of all zones.
+/// Beliefs about the channels of all zones.
 #[derive(Debug)]
 pub(crate) struct Channels {
     drives: Vec<Spikes>,

@@ -10,7 +10,7 @@ use base::units::Lba;
 use base::xor::xor_into;
 use zone::device::{Completion, Op, Status};
 
-/// Who reads.
+/// Reader of blocks.
 #[derive(Debug)]
 pub(super) enum Reader {
     Client(RequestId),
@@ -116,7 +116,7 @@ impl Biza {
         self.end_read(read, fx);
     }
 
-    /// One thing less to wait for.
+    /// Ends one of the things that a read waits for.
     fn end_read(&mut self, read: u32, fx: &mut Effects) {
         let own = self.reads.get_mut(read);
         own.pending -= 1;

@@ -20,21 +20,21 @@ pub const NOBODY: u32 = u32::MAX;
 /// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its zones are empty.
+    /// Empty zones.
     Free,
-    /// Its zones are being opened, by so many drives yet.
+    /// Zones being opened, by so many drives yet.
     Opening(u32),
     /// Stripes are written.
     Open,
     /// All stripes were begun; its windows are used until so many stripes of its group have been begun.
     Ended(u64),
-    /// Its windows are being committed, by so many drives yet.
+    /// Windows being committed, by so many drives yet.
     Committing(u32),
     /// Nothing can be written to it.
     Full,
-    /// Its blocks are being moved.
+    /// Victim: its blocks are being moved.
     Victim,
-    /// Its zones are being emptied, by so many drives yet.
+    /// Zones being emptied, by so many drives yet.
     Resetting(u32),
 }
 

@@ -53,7 +53,7 @@ type Dirty = (usize, usize, u32);
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     dirty: Vec<Dirty>,
-    /// What waits for others.
+    /// Blocks that wait for others.
     held: Vec<Dirty>,
     /// Writes under way, by drive.
     writes: [u32; MEMBERS_MAX],

@@ -30,7 +30,7 @@ const GEOMETRY: Geometry = Geometry {
     areas: Some(Areas { zones_max: 14, window_blocks: 16, granule_blocks: 4, explicit_commit: true }),
 };
 const MEMBERS: usize = 4;
-/// Of 40 zones of 192 blocks of data, 30 are full.
+/// Volume of 30 of the 40 zones, which have 192 blocks of data each.
 const VOLUME_BLOCKS: u64 = 30 * 192;
 
 fn config(volume_blocks: u64) -> BizaConfig {
@@ -301,7 +301,7 @@ fn a_crash_in_an_update_in_place_and_a_lost_drive_take_another_block_along() {
     assert!(decoded_after(is_parity).data != acknowledged.data, "parity only: block 1 is lost");
 }
 
-/// What is there after a crash, all drives being well: nothing.
+/// Nothing of the volume is there after a crash, though all drives are well.
 #[test]
 fn nothing_is_known_after_a_crash() {
     let mut torn = Torn::new();

@@ -17,7 +17,7 @@ pub(super) const COLLECTOR: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Write {
     id: RequestId,
-    /// Its place among all writes.
+    /// Place among all writes.
     order: u64,
     /// Blocks without a place, and versions of data and parity that are not on their drives.
     pending: u32,

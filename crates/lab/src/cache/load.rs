@@ -37,7 +37,7 @@ impl Ask {
 /// Requests in their order.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// What they are, for people.
+    /// Name of the requests, for people.
     pub name: String,
     /// All of them.
     pub asks: Vec<Ask>,

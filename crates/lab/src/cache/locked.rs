@@ -23,7 +23,7 @@ const ZONES: u32 = 64;
 const ZONE_BLOCKS: u32 = 1024;
 const WALL: WallMillis = WallMillis(1_000_000);
 
-/// What is asked, and how much at a time.
+/// Loads: name, true for SET, and requests at a time.
 const LOADS: [(&str, bool, usize); 4] = [
     ("GET of 100 B from memory, 16 at a time", false, 16),
     ("GET of 100 B from memory, one at a time", false, 1),
@@ -94,7 +94,7 @@ pub fn run(options: &LockOptions, mut told: impl FnMut(&Row)) -> Result<Vec<Row>
     Ok(rows)
 }
 
-/// One measurement.
+/// Cost of requests in one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     us: f64,

@@ -73,10 +73,10 @@ impl Bench<'_> {
     }
 }
 
-/// One comparison.
+/// Comparison of two servers under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What requests cost.
+    /// Processor time of requests.
     #[serde(flatten)]
     pub cost: Cost,
     /// Least share of reads that hit, ours and the other side's; of writes, share of the objects that are found afterwards.
@@ -92,9 +92,9 @@ pub struct PeersReport {
     pub rows: Vec<Row>,
     /// Kills and restarts.
     pub restarts: Restarts,
-    /// What objects take, of each server.
+    /// Memory that objects take, by server.
     pub memory: Vec<Memory>,
-    /// What foyer finds after kills, where it was asked for.
+    /// Objects that foyer finds after kills, where it was asked for.
     pub foyer: Vec<Foyer>,
 }
 
@@ -161,7 +161,7 @@ const GROUPS: [Group; 3] = [
     },
 ];
 
-/// Those of `all` in whose names `only` is.
+/// Elements of `all` in whose names `only` is.
 fn named<'a, T>(all: &'a [T], name: impl Fn(&T) -> &str, (what, only): (&str, &str)) -> Result<Vec<&'a T>> {
     let found: Vec<&T> = all.iter().filter(|one| name(one).contains(only)).collect();
     let names = || all.iter().map(&name).collect::<Vec<&str>>().join("; ");

@@ -174,7 +174,7 @@ pub struct Row {
     pub byte_hit_ratio: f64,
     /// All bytes written over those of keys and values admitted; none for a model, or when nothing was.
     pub write_amplification: Option<f64>,
-    /// Of bytes admitted, what was written anew; none for a model.
+    /// Share of bytes admitted that were written anew; none for a model.
     pub reinserted_share: Option<f64>,
     /// Zones that went; none for a model.
     pub zones_evicted: Option<u64>,

@@ -21,7 +21,7 @@ const BYTES_PER_SECOND: u64 = 64 << 20;
 const DEPTH: usize = 64;
 /// Fewest blocks of a zone: 512 KiB.
 const ZONE_BLOCKS_MIN: u64 = 128;
-/// What a ZN540 allows.
+/// Active zones that a ZN540 allows.
 const ACTIVE_ZONES: u32 = 14;
 const TRANSFER_BLOCKS: u32 = 64;
 /// Bytes of a key.
@@ -34,7 +34,7 @@ pub struct Setting {
     pub flash_bytes: u64,
     /// Zones of the drive.
     pub zones: u32,
-    /// Which zones go.
+    /// Eviction policy: chooses the zones that go.
     pub eviction: Eviction,
     /// Most of a zone that is written anew when it goes, in hundredths.
     pub reinsert_percent: u32,
@@ -87,7 +87,7 @@ impl Setting {
     }
 }
 
-/// What came of a load.
+/// Measurements of a load.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Hits.
@@ -153,7 +153,7 @@ fn count_together(asks: &[Ask]) -> usize {
     asks.iter().take(DEPTH).take_while(|ask| keys.insert(ask.key)).count()
 }
 
-/// What stores an object, or removes it where there is no room for it.
+/// Change that stores an object, or removes it where there is no room for it.
 fn change_of(ask: &Ask, bytes_max: u32) -> Op {
     let key = key_of(ask);
     if !ask.stores(bytes_max) {

@@ -28,10 +28,10 @@ const LOUD: Namespace = Namespace(0);
 /// Reads of the quiet namespace, for each object that it has: before anything is counted, and while it is.
 const ROUNDS: (usize, usize) = (3, 2);
 
-/// What is drawn.
+/// Setting that a seed draws.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setting {
-    /// Its seed.
+    /// Seed of the setting.
     pub seed: u64,
     /// Drives.
     pub drives: u32,
@@ -51,7 +51,7 @@ pub struct Setting {
     pub flood: f64,
     /// Bytes of all keys and values of the loud namespace over those of all flash; none where it never asks for an object again.
     pub loud_footprint: Option<f64>,
-    /// Which zones go.
+    /// Eviction policy: chooses the zones that go.
     #[serde(serialize_with = "in_words")]
     pub eviction: Eviction,
 }

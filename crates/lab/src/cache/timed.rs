@@ -38,7 +38,7 @@ use report::Report;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a cell is run.
+/// Seed and size of the run of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Seed of drives and clients.
@@ -68,7 +68,7 @@ pub enum Cell {
     Batch,
     /// Objects from small to large.
     Sizes,
-    /// What goes to flash.
+    /// Admission to flash.
     Admission,
     /// A drive is lost, and replaced.
     Drives,
@@ -92,7 +92,7 @@ pub enum Cell {
     Fig5,
     /// Memory of an object beside extstore and Redis.
     Memory,
-    /// What foyer finds after kills.
+    /// Objects that foyer finds after kills.
     Foyer,
     /// Objects from small to large, by a server.
     SizesWall,
@@ -153,13 +153,13 @@ impl Cell {
         CELLS.iter().find(|(cell, ..)| *cell == self).expect("all cells are listed")
     }
 
-    /// Its name, as it is asked for.
+    /// Name of the cell on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.about().1
     }
 
-    /// What it is about, for people.
+    /// Title of the cell, for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.about().2

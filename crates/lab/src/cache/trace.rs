@@ -25,13 +25,13 @@ const BYTES_MAX: u32 = 1 << 30;
 /// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Of webcachesim.
+    /// Format of webcachesim.
     AdaptSize,
-    /// Of Twitter's clusters.
+    /// Format of Twitter's clusters.
     Twitter,
-    /// Of Meta's key-value caches.
+    /// Format of Meta's key-value caches.
     Meta,
-    /// Of libCacheSim.
+    /// Format of libCacheSim.
     OracleGeneral,
     /// Ids of 32 bits.
     U32,
@@ -64,7 +64,7 @@ impl FromStr for Format {
 pub struct TraceError {
     /// Line or record, from 1.
     pub place: u64,
-    /// What is wrong.
+    /// Message: what is wrong there.
     pub what: String,
 }
 

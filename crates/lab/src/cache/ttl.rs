@@ -38,10 +38,10 @@ const USUAL: [[u64; 4]; 4] = [
     [259_200, 604_800, 1_209_600, 2_592_000],
 ];
 
-/// What is drawn.
+/// Setting that a seed draws.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setting {
-    /// Its seed.
+    /// Seed of the setting.
     pub seed: u64,
     /// Drives.
     pub drives: u32,
@@ -61,12 +61,12 @@ pub struct Setting {
     pub lives: [Option<u64>; 4],
     /// Hours in which the flash is written once, about.
     pub turnover_hours: f64,
-    /// Which zones go.
+    /// Eviction policy: chooses the zones that go.
     #[serde(serialize_with = "in_words")]
     pub eviction: Eviction,
 }
 
-/// What came of a setting.
+/// Outcomes of a setting.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Outcomes {
     /// Reads that found something.
@@ -77,7 +77,7 @@ pub struct Outcomes {
     pub reinserted: f64,
     /// Part of the flash in use that expired objects take, on the mean.
     pub expired_share: f64,
-    /// Of the zones that went, those in which everything had expired.
+    /// Share of the zones that went in which everything had expired.
     pub expired_zones: f64,
 }
 

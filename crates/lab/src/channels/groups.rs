@@ -41,7 +41,7 @@ pub(super) fn are_together(groups: &[Vec<u32>], zones: [u32; 2]) -> bool {
     groups.iter().any(|group| zones.iter().all(|zone| group.contains(zone)))
 }
 
-/// How far a pair lies on the side of the border that the map wants, of the way to a half or a whole; negative on the
+/// Margin of a pair on the side of the border that the map wants, of the way to a half or a whole; negative on the
 /// other side, and at most 1.
 pub(super) fn margin(groups: &[Vec<u32>], pair: &Pair, border: f64) -> f64 {
     let distance = (pair.share - border) / (1.0 - border);
@@ -69,7 +69,7 @@ mod tests {
         zones.map(|zones| Pair { zones, share: share(zones[0], zones[1]) }).collect()
     }
 
-    /// Of six zones on two groups one pair was measured wrong: the map is right, and less sure.
+    /// Map of six zones on two groups with one pair measured wrong: it is right, and less sure.
     #[test]
     fn a_wrong_pair_is_outvoted() {
         let by_parity = |first: u32, second: u32| if first % 2 == second % 2 { 0.5 } else { 1.0 };

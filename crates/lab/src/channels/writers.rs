@@ -17,7 +17,7 @@ pub(super) struct Writers<T: Target> {
     done: Vec<Done>,
 }
 
-/// One zone of those that are written now.
+/// Writer of a zone.
 #[derive(Clone, Copy)]
 struct Writer {
     zone: u32,

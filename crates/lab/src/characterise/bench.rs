@@ -33,7 +33,7 @@ pub struct Drive {
     pub zrwa_window_bytes: Option<u64>,
     /// Random write areas of the drive.
     pub areas: Option<Areas>,
-    /// What backs their windows.
+    /// Backing of their windows.
     pub backing: Option<Backing>,
 }
 
@@ -56,7 +56,7 @@ pub struct ModelBench {
     seed: u64,
     /// Shorter runs.
     quick: bool,
-    /// How zones lie on channel groups, if not as the profile says.
+    /// Map of zones to channel groups, if not as the profile says.
     zone_map: Option<ZoneMap>,
 }
 

@@ -228,7 +228,7 @@ pub enum Windows {
     },
     /// A zone is written to its end and committed.
     End {
-        /// It is written half and finished instead.
+        /// True when it is written half and finished instead.
         finish: bool,
     },
 }

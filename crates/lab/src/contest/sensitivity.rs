@@ -65,12 +65,12 @@ pub struct Options {
     pub scale: f64,
 }
 
-/// What a constant costs.
+/// Cost of another value of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the constant.
     pub constant: &'static str,
-    /// Its value.
+    /// Default value.
     pub default: u32,
     /// Half of it, or twice as much.
     pub value: u32,

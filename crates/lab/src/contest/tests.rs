@@ -14,7 +14,7 @@ fn cells_differ_and_repeat() {
     assert_ne!(Cell::draw(7, 3, 0).seed, Cell::draw(8, 3, 0).seed);
 }
 
-/// What the draw is to cover comes up.
+/// Draws cover all that they promise.
 #[test]
 fn draws_cover_what_they_promise() {
     let cells: Vec<Cell> = (0..400).map(|index| Cell::draw(5, index, 0)).collect();

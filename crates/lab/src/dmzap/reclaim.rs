@@ -61,7 +61,7 @@ impl Reclaim {
     }
 }
 
-/// What freeing a zone brings for what it costs.
+/// Benefit of freeing a zone, for its cost.
 pub(super) fn benefit(config: &Config, live: u32, age: u64) -> f64 {
     let used = f64::from(live) / f64::from(config.zone_blocks);
     match config.policy {

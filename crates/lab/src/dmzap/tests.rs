@@ -42,7 +42,7 @@ fn config(zones: u32, zone_blocks: u32, merges: bool, policy: VictimPolicy) -> C
     Config { blocks, zones, zone_blocks, command_blocks_max: 16, merges, policy }
 }
 
-/// What is asked of either.
+/// Layer under test: over a zoned drive, or over RAIZN.
 trait Layer {
     fn write(&mut self, id: u64, lba: u64, frames: Vec<Frame>);
     fn read(&mut self, id: u64, lba: u64, blocks: usize);
@@ -267,7 +267,7 @@ fn commands(merges: bool) -> Vec<(u32, usize)> {
     all
 }
 
-/// One write is in flight in each of two zones; those that wait leave one by one, or together.
+/// Two zones with one write in flight each; those that wait leave one by one, or together.
 #[test]
 fn two_zones_are_written_one_command_at_a_time() {
     let alone = commands(false);
@@ -277,7 +277,7 @@ fn two_zones_are_written_one_command_at_a_time() {
     assert_eq!(commands(true), [(0, 1), (1, 1), (0, 22)]);
 }
 
-/// Of a zone that died a little long ago and one that dies fast, each policy prefers another.
+/// Victims differ by policy: a zone that died a little long ago, or one that dies fast.
 #[test]
 fn policies_choose_different_victims() {
     for (policy, expected) in [(VictimPolicy::Greedy, 1), (VictimPolicy::CostBenefit, 0)] {

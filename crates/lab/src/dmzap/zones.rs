@@ -9,7 +9,7 @@ pub(super) struct Place {
     pub(super) offset: u32,
 }
 
-/// What is known of a block.
+/// Mapping of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     place: Option<Place>,
@@ -118,7 +118,7 @@ impl Zones {
         }
     }
 
-    /// What lies anywhere for a block counts no more.
+    /// Unmaps a block: its copy counts no more.
     pub(super) fn forget(&mut self, lba: u64, sequence: u64) {
         let known = self.known_mut(lba);
         assert!(known.sequence <= sequence);

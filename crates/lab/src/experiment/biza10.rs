@@ -85,7 +85,7 @@ fn cell(row: usize, workload: &'static str, size_kib: u32) -> Cell {
     Cell { scheme, setting }
 }
 
-/// What a drive can take, without an array.
+/// Cell of a drive alone, without an array.
 fn drive() -> Cell {
     let (zones, size_kib) = DRIVE_CAN_TAKE;
     let setting = Setting {

@@ -83,12 +83,12 @@ const VOLUME_BLOCKS: u64 = 1 << 18;
 const TIMES_FLASH: f64 = 1.03;
 const PART_OF_THROUGHPUT: f64 = 0.98;
 
-/// How clients write.
+/// Manner in which clients write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// One write after the other, each flushed.
+    /// Lone writes, one after the other, each flushed.
     Flushed,
-    /// One write after the other.
+    /// Lone writes, one after the other.
     Lone,
     /// 32 in flight.
     Deep,

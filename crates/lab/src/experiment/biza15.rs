@@ -129,7 +129,7 @@ trait Counting: Array + Worn {}
 
 impl<A: Array + Worn> Counting for A {}
 
-/// What clients ask for in a cell.
+/// Requests of clients in a cell.
 struct Requests<'a> {
     size_kib: u32,
     measured: u64,
@@ -260,7 +260,7 @@ fn prepare(rig: &mut Box<dyn Counting>, requests: &Requests, collects: bool) -> 
     Ok(clients::run(rig, &requests.load(rated), requests.seed(0))?.mib_s())
 }
 
-/// What clients saw, and what was programmed for them.
+/// Values of a run: what clients saw, and what was programmed for them.
 fn values(
     rig: &mut Box<dyn Counting>,
     run: impl FnOnce(&mut Box<dyn Counting>) -> Result<Measured>,

@@ -91,7 +91,7 @@ fn cells() -> Vec<Cell> {
     SCHEMES.into_iter().flat_map(of).collect()
 }
 
-/// What came out of a run.
+/// Verdict on a detector over a run.
 #[derive(Default)]
 struct Verdict {
     victims: u64,
@@ -164,7 +164,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     Ok(values(&verdict, &load, &detector))
 }
 
-/// Where it was never right, all victims and writes stand for when, and no share for how it stayed.
+/// Values of a verdict. Where it was never right, all victims and writes stand for when, and no share for how it stayed.
 fn values(verdict: &Verdict, load: &Load, detector: &Detector) -> Vec<Value> {
     let (victims, writes) = verdict.right_since.unwrap_or((verdict.victims, load.writes()));
     let right = 100.0 * verdict.shares / precise_u64(verdict.writes_since.max(1));

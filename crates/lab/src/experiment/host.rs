@@ -28,7 +28,7 @@ impl Clock {
         Instant(self.0.load(Ordering::Relaxed))
     }
 
-    /// What the drives are written with.
+    /// Meter of the writes to drives.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.1

@@ -59,15 +59,15 @@ pub const BACKING_BYTES: Metric = metric("backing_bytes_per_user_byte", "x");
 /// Bytes that finishes of zones leave unwritten and drives pad, per byte written by clients. Beside [`FLASH_BYTES`].
 pub const FINISH_BYTES: Metric = metric("finish_bytes_per_user_byte", "x");
 
-/// Of [`FLASH_BYTES`], data of clients.
+/// Data of clients, of [`FLASH_BYTES`].
 pub const DATA_BYTES: Metric = metric("data_bytes_per_user_byte", "x");
-/// Of [`FLASH_BYTES`], parity.
+/// Parity, of [`FLASH_BYTES`].
 pub const PARITY_BYTES: Metric = metric("parity_bytes_per_user_byte", "x");
-/// Of [`FLASH_BYTES`], what was moved for space.
+/// Blocks moved for space, of [`FLASH_BYTES`].
 pub const MOVED_BYTES: Metric = metric("moved_bytes_per_user_byte", "x");
-/// Of [`FLASH_BYTES`], padding of stripes.
+/// Padding of stripes, of [`FLASH_BYTES`].
 pub const PADDING_BYTES: Metric = metric("padding_bytes_per_user_byte", "x");
-/// Of [`FLASH_BYTES`], headers, footers, summaries, checkpoints, tombstones and parts of the index.
+/// Headers, footers, summaries, checkpoints, tombstones and parts of the index, of [`FLASH_BYTES`].
 pub const METADATA_BYTES: Metric = metric("metadata_bytes_per_user_byte", "x");
 
 /// Blocks read from drives for writes, per block written by clients.

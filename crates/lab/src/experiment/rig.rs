@@ -89,9 +89,9 @@ pub struct Plan {
     pub index_group_entries: Option<usize>,
     /// Zones of each drive for the write area.
     pub write_area_zones: u32,
-    /// How it is told which blocks are worth a slot of it.
+    /// Lifetime estimate that tells which blocks are worth a slot of it.
     pub lifetimes: Lifetimes,
-    /// What slots of it are for.
+    /// Use of its slots.
     pub slot_use: SlotUse,
     /// Constants of the adaptive policy.
     pub constants: Constants,
@@ -102,9 +102,9 @@ pub struct Plan {
 /// Constants of the adaptive policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Constants {
-    /// Those of which segments are open, and of their chunks.
+    /// Constants of which segments are open, and of their chunks.
     pub shape: Shape,
-    /// Those of what is decided while the array is served.
+    /// Constants of decisions while the array is served.
     pub tuned: Tuned,
 }
 
@@ -319,7 +319,7 @@ pub struct Decided {
     pub at: Instant,
     /// The decision.
     pub decision: Decision,
-    /// What it was made from.
+    /// Snapshot that it was made from.
     pub seen: Seen,
 }
 
@@ -404,7 +404,7 @@ impl<A: Array + ?Sized> Array for Box<A> {
 }
 
 impl Rig {
-    /// What its drives are written with.
+    /// Meter of the writes to drives.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         self.clock.meter()

@@ -51,7 +51,7 @@ pub struct Setting {
     /// Each write is flushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<bool>,
-    /// How it is told which blocks are worth a slot of it, where that is varied.
+    /// Lifetime estimate that tells which blocks are worth a slot of it, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetimes: Option<&'static str>,
     /// Clients' writes avoid channels that the collector writes to, where that is varied.
@@ -60,7 +60,7 @@ pub struct Setting {
     /// Channel groups of the drive, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel_groups: Option<u32>,
-    /// How drives place zones on channel groups, where that is varied.
+    /// Map of zones to channel groups in drives, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone_map: Option<&'static str>,
     /// Zones that lie elsewhere than the rule of the drive says, where that is varied.

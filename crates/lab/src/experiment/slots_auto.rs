@@ -42,7 +42,7 @@ const LARGE_SEED: u64 = 86;
 const LARGE_SEGMENTS: u64 = 500;
 const LARGE_ZONE_BLOCKS: u32 = 352;
 const LARGE_MIB: u32 = 2_062;
-/// Of so many segments to spare the area gets one. With one of fifty less, the collector moves a fiftieth more where all it does is for want
+/// Segments to spare for each zone of the area. With one of fifty less, the collector moves a fiftieth more where all it does is for want
 /// of space.
 const SPARE_OF_ZONE: u32 = 50;
 /// Zones of the area of each drive; 40 % in reserve leave room for one.

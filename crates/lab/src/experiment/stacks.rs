@@ -60,7 +60,7 @@ trait Counted: Array {
     /// Blocks that clients wrote, and blocks that were programmed.
     fn counts(&self) -> (u64, u64);
 
-    /// What the drives are written with, where they count.
+    /// Meter of the writes to drives, where they count.
     fn meter(&self) -> Option<&Meter>;
 
     /// Lets time pass with no requests.
@@ -117,7 +117,7 @@ impl StackRig {
         (user - self.before.0, flash - self.before.1)
     }
 
-    /// What the drives are written with, where they count.
+    /// Meter of the writes to drives, where they count.
     #[must_use]
     pub fn meter(&self) -> Option<&Meter> {
         self.array.meter()

@@ -44,7 +44,7 @@ const PROFILE: &str = "conventional-nvme";
 const SLOW: &str = "conventional-sata";
 /// A faster drive: dies and buffers of the ZN540 4 TB behind the translation layer of the former.
 const FAST: &str = "zn540-4tb-conventional";
-/// Its capacity, spare flash as a share of that, and the size of erase blocks: as the former has them.
+/// Capacity of the faster drive, spare flash as a share of that, and the size of erase blocks: as the former has them.
 const FAST_BYTES: u64 = 64 << 30;
 const FAST_SPARE: f64 = 0.42;
 const FAST_ERASED_BYTES: u64 = 48 << 20;

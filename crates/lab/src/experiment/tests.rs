@@ -262,7 +262,7 @@ fn the_wall_clock_needs_a_host() {
     assert!(format!("{error:#}").contains("needs a host"), "{error:#}");
 }
 
-/// Of several traces each has cells of its own, in a closed loop and by its times; those that were not given have none.
+/// Cells of each given trace, in a closed loop and by its times; traces that were not given have none.
 #[test]
 fn each_given_trace_has_its_cells() {
     let cells = (biza12::EXPERIMENT.cells)();

@@ -33,7 +33,7 @@ pub struct VolumeRig<V> {
     next_id: u64,
     user_blocks: u64,
     replies: Vec<Reply>,
-    /// What its drives are written with, where they count.
+    /// Meter of the writes to drives, where they count.
     meter: Option<Meter>,
 }
 
@@ -49,7 +49,7 @@ impl<V: Timed> VolumeRig<V> {
         VolumeRig { meter: Some(meter.clone()), ..self }
     }
 
-    /// What its drives are written with, where they count.
+    /// Meter of the writes to drives, where they count.
     #[must_use]
     pub fn meter(&self) -> Option<&Meter> {
         self.meter.as_ref()

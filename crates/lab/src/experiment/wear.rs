@@ -88,7 +88,7 @@ impl Counts {
 
 /// An array that counts what it is written with.
 pub trait Worn {
-    /// Its counts now.
+    /// Counts now.
     fn counts_now(&self) -> Counts;
 }
 
@@ -144,7 +144,7 @@ impl Worn for StackRig {
     }
 }
 
-/// What each byte of clients cost between two counts, and the tail of what they saw.
+/// Cost of each byte of clients between two counts, and the tail of what they saw.
 #[must_use]
 pub fn costs(before: &Counts, after: &Counts, figures: &Measured) -> Vec<Value> {
     let user = precise_u64((after.user - before.user).max(1));

@@ -85,7 +85,7 @@ impl Timed for ZraidVolume {
     }
 }
 
-/// What clients do: so many requests, to so many logical zones by turns.
+/// Load of clients: so many requests, to so many logical zones by turns.
 struct Load {
     blocks: u32,
     zones: u32,
@@ -238,7 +238,7 @@ fn values(measured: &Measured, user: u64, written: u64, programmed: u64) -> Vec<
     values
 }
 
-/// How many times as fast ZRAID is, seed by seed: the geometric mean over numbers of zones and some sizes.
+/// Speed of ZRAID over RAIZN's, seed by seed: the geometric mean over numbers of zones and some sizes.
 fn times(draft: &Draft, sizes: &[u32]) -> Vec<f64> {
     let cells = || sizes.iter().flat_map(|size| ZONES.map(|zones| (zones, *size)));
     let of = |scheme: Scheme| -> Vec<Vec<f64>> {

@@ -12,7 +12,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 const SECTORS_PER_REQUEST: u64 = 8;
 const REQUEST_BYTES: u32 = 4096;
 
-/// Whether blocks are read or written.
+/// Direction of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Read,

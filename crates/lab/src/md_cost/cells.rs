@@ -11,7 +11,7 @@ const TEXT: &str = include_str!("../../data/md-cost.toml");
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cells {
-    /// How md was measured.
+    /// Method by which md was measured.
     pub source: String,
     /// The cells in the order of the table.
     #[serde(rename = "cell")]

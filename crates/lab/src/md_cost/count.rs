@@ -9,7 +9,7 @@ use std::process::Command;
 const VALGRIND: [&str; 4] =
     ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
 
-/// Who counts instructions.
+/// Counter of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// The machine, or nobody.

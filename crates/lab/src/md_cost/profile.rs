@@ -129,7 +129,7 @@ impl Profile {
         self.parts.get(&part).copied().unwrap_or(0)
     }
 
-    /// What is beyond another profile. Code that did not run in the other is not told there, and what is shared and lies behind it may count
+    /// Excess over another profile. Code that did not run in the other is not told there, and what is shared and lies behind it may count
     /// elsewhere there: some instructions of a part can be missing, none of the sum.
     fn beyond(&self, less: &Profile) -> Result<Profile> {
         let parts = PARTS.map(|part| (part, self.of(part).saturating_sub(less.of(part))));
@@ -137,7 +137,7 @@ impl Profile {
         Ok(Profile { parts: parts.into(), sum, locks: self.locks.saturating_sub(less.locks) })
     }
 
-    /// What callgrind wrote.
+    /// Profile by the output of callgrind.
     fn parse(text: &str) -> Profile {
         let mut reader = Reader::default();
         text.lines().for_each(|line| reader.line(line));

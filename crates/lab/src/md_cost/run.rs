@@ -190,7 +190,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// One turn of the volume; each answered request is followed by another.
+    /// Turns the volume once; each answered request is followed by another.
     fn turn(&mut self) -> Result<()> {
         self.clock += 1_000;
         let mut replies = std::mem::take(&mut self.replies);

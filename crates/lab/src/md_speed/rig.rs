@@ -29,9 +29,9 @@ const CLIENT_FRAMES: usize = 64 * 512;
 pub enum Places {
     /// Anywhere.
     Random,
-    /// One behind the other, each client in a part of the volume of its own.
+    /// Sequential, each client in a part of the volume of its own.
     Sequential,
-    /// One behind the other, all clients in one stream.
+    /// Sequential, all clients in one stream.
     Together,
 }
 

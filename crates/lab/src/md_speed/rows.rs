@@ -27,7 +27,7 @@ const CLIENTS: u32 = 64;
 pub struct Row {
     /// Name.
     pub name: &'static str,
-    /// What it measures, in words.
+    /// Description of the measurement.
     pub words: &'static str,
     bar: Bar,
     measure: fn(&Setup) -> Result<Vec<Figure>>,

@@ -37,7 +37,7 @@ pub struct Cost {
     pub writes: u64,
 }
 
-/// What one run counted.
+/// Counts of one run.
 struct Counted {
     count: u64,
     writes: u64,

@@ -21,7 +21,7 @@ pub struct Bench<'a> {
     device: &'a mut dyn ZonedDevice,
     /// Zones and limits of the drive.
     pub geometry: Geometry,
-    /// What is checked.
+    /// Options of the qualification.
     pub options: Options,
     began: Clock,
     /// Time of drives in virtual time, which is ahead of the clock.

@@ -29,7 +29,7 @@ fn expect_blank(
     Ok(u64::from(count))
 }
 
-/// Beyond the write pointer, across it, behind a finish, beyond the capacity, and after a reset.
+/// Reads beyond the write pointer, across it, behind a finish, beyond the capacity, and after a reset.
 pub fn unwritten(bench: &mut Bench) -> Result<Result<u64, String>, Difference> {
     let capacity = bench.geometry.zone_capacity_blocks;
     let size = bench.geometry.zone_size_blocks;

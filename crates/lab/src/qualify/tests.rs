@@ -25,10 +25,10 @@ fn drive() -> EmulatedDrive {
     EmulatedDrive::on_heap(geometry(), [1; 16]).expect("a geometry that can be")
 }
 
-/// What a drive does otherwise.
+/// Fault of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// That of QEMU 7.2.
+    /// Fault of QEMU 7.2.
     LosesMetadata,
     /// Blocks that were not written have contents.
     Garbage,

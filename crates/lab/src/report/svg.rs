@@ -14,7 +14,7 @@ const WIDTH: u32 = 720;
 const HEIGHT: u32 = 400;
 const FONT: &str = "sans-serif";
 const TEXT_SIZE: u32 = 14;
-/// What the axes and the margins beside them take of the width.
+/// Width of the axes and the margins beside them.
 const BESIDE_PX: u32 = 92;
 /// Height below the horizontal axis, with one line of names.
 const BELOW_PX: u32 = 48;

@@ -54,7 +54,7 @@ pub fn events(count: usize, volume_blocks: u64, reuse: Reuse, seed: u64) -> Vec<
 mod tests {
     use super::*;
 
-    /// Of writes whose block was written before, as many come within the distance as was asked for.
+    /// Rewrites come within the distance as often as was asked for.
     #[test]
     fn distances_have_the_quoted_share() {
         for reuse in [(14_336, 917), (14_336, 98), (3_584, 170)] {

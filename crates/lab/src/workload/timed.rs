@@ -31,7 +31,7 @@ impl TimedTarget {
         Ok(TimedTarget { drive, completions: Vec::new(), frames: Vec::new(), failure: None })
     }
 
-    /// What the drive's flash was written with so far.
+    /// Wear of the drive's flash so far.
     #[must_use]
     pub fn wear(&self) -> Wear {
         self.drive.wear()
@@ -42,7 +42,7 @@ impl TimedTarget {
         &mut self.drive
     }
 
-    /// How the drive reports a zone.
+    /// Descriptor of a zone, as the drive reports it.
     ///
     /// # Errors
     /// When there is no such zone.

@@ -23,7 +23,7 @@ pub(super) struct DbBench {
     pub(super) threads: usize,
 }
 
-/// What came of a run.
+/// Results of a run of db_bench.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ran {
     /// Seconds on a processor of all threads, from the start of the process to its end.

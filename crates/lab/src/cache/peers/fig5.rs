@@ -36,7 +36,7 @@ const MIXES: [(&str, u64); 5] = [("WO", 0), ("W8R2", 20), ("W5R5", 50), ("W2R8",
 pub struct Fig5Options<'a> {
     /// The zoneweave binary.
     pub binary: PathBuf,
-    /// Where the files of both go; in memory if it is not said.
+    /// Folder for the files of both; in memory if it is not said.
     pub place: Option<PathBuf>,
     /// Seconds of each measurement.
     pub seconds: u32,
@@ -49,7 +49,7 @@ pub struct Fig5Options<'a> {
 /// A mix. Of two figures the first is ours; of latencies these are median and 99th percentile in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What an operation costs.
+    /// Processor time of operations.
     #[serde(flatten)]
     pub cost: Cost,
     /// Operations a second.
@@ -66,7 +66,7 @@ pub struct Row {
     pub hit_ratio: Option<f64>,
 }
 
-/// One side's figures of a mix.
+/// Figures of one side of a mix.
 #[derive(Default)]
 struct Side {
     rates: Vec<f64>,

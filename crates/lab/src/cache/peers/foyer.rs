@@ -35,7 +35,7 @@ pub struct Foyer {
     pub wrong: u64,
 }
 
-/// What the program says it finds.
+/// Counts that the program says it finds.
 #[derive(Deserialize)]
 struct Said {
     seconds: f64,

@@ -29,10 +29,10 @@ pub const COMPARISONS: usize = AGAINST_EXTSTORE.len() + 1;
 /// Most bytes that `second` may write of those of `all`.
 const SECOND_SHARE_MAX: f64 = 0.2;
 
-/// One side of a comparison.
+/// Side of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Side {
-    /// Who it is.
+    /// Name of the cache.
     pub name: String,
     /// Share of the requests that hit.
     pub hit_ratio: f64,
@@ -155,7 +155,7 @@ impl Client {
         Ok(Client { stream, output: Vec::new(), input: Vec::new(), scratch: vec![0; RECEIVE_BYTES] })
     }
 
-    /// One request of the trace; true when it is a read that hits.
+    /// Sends one request of the trace; true when it is a read that hits.
     fn ask(&mut self, ask: &Ask) -> Result<bool> {
         let name = format!("key:{:020}", ask.key);
         match ask.kind {

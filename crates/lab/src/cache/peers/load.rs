@@ -23,7 +23,7 @@ const STAMP_BYTES: usize = 24;
 /// Steps between objects that are hidden one after the other; a prime.
 const STRIDE: u64 = 7_919;
 
-/// What a request does.
+/// Command that requests send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Get,
@@ -33,7 +33,7 @@ pub(super) enum Way {
     Mix(u64),
 }
 
-/// What a request is, and what its time counts as.
+/// Kind of a request, by which its time is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 
 const KINDS: usize = 4;
 
-/// Which keys requests name.
+/// Keys that requests name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keys {
     /// Each of a range once, in order.
@@ -72,7 +72,7 @@ pub(super) struct Load {
     pub(super) depth: usize,
 }
 
-/// What came of it.
+/// Answers to a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) requests: u64,
@@ -175,7 +175,7 @@ impl Source {
         }
     }
 
-    /// What the next request does.
+    /// Kind of the next request.
     fn kind(&mut self) -> Kind {
         match self.load.way {
             Way::Get => Kind::Read,

@@ -35,10 +35,10 @@ const PLANS: [Plan; 2] = [
 
 const SERVERS: [&str; 3] = ["zoneweave", "extstore", "redis"];
 
-/// What objects take of a server.
+/// Memory that objects take in a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
-    /// Its name.
+    /// Name of the server.
     pub server: &'static str,
     /// Bytes of a value; keys have 32.
     pub value_bytes: usize,
@@ -48,7 +48,7 @@ pub struct Memory {
     pub before_bytes: u64,
     /// Resident bytes after it.
     pub after_bytes: u64,
-    /// What the load added, for an object.
+    /// Resident bytes that the load added, for each object.
     pub added_an_object: f64,
     /// All that is resident, for an object.
     pub resident_an_object: f64,

@@ -3,23 +3,23 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Write;
 
-/// What a client speaks.
+/// Protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Resp,
     Memcached,
 }
 
-/// What a server answers.
+/// Reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply<'a> {
     /// A key was set, or removed.
     Done,
     Miss,
     Value(&'a [u8]),
-    /// It has not read its contents yet.
+    /// Not ready: the server has not read its contents yet.
     Loading,
-    /// It stores no value of that size; what was under the key is gone.
+    /// Refused: no value of that size is stored, and what was under the key is gone.
     TooLarge,
 }
 

@@ -22,10 +22,10 @@ const REMOVED: u64 = 1_000;
 /// Highest ratio of our time to that of Redis with its log.
 const RATIO_MAX: f64 = 1.0 / 3.0;
 
-/// What came of the restarts of one side.
+/// Objects found after the restarts of one side.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Found {
-    /// Of the objects that were neither overwritten nor removed, the least share that was found.
+    /// Least share found of the objects that were neither overwritten nor removed.
     pub share: f64,
     /// Overwritten objects that were found with their older value, over all rounds.
     pub older: u64,
@@ -42,15 +42,15 @@ pub struct Restarts {
     pub objects: u64,
     /// Seconds from the start to the first answer.
     pub seconds: f64,
-    /// Those of Redis with its log.
+    /// Seconds of Redis with its log, likewise.
     pub peer_seconds: f64,
     /// Ours over the other side's.
     pub ratio: f64,
     /// Highest ratio that is good.
     pub ratio_max: f64,
-    /// What was found.
+    /// Objects that our server found.
     pub found: Found,
-    /// What Redis found.
+    /// Objects that Redis found.
     pub peer_found: Found,
     /// Every time.
     #[serde(flatten)]

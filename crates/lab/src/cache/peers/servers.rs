@@ -51,7 +51,7 @@ pub(super) struct Served {
     pub(super) port: u16,
 }
 
-/// What a load cost a server, once.
+/// Cost of a load to a server, once.
 pub(super) struct Cost {
     pub(super) answered: Answered,
     pub(super) us_per_request: f64,
@@ -167,7 +167,7 @@ fn extstore(dir: &Path, port: &str, (memory_mib, options): (u32, &str)) -> Comma
     command
 }
 
-/// Of the hits of our server so far, those that came from flash.
+/// Hits of our server so far, and those of them from flash.
 pub(super) struct Hits {
     flash: u64,
     all: u64,
@@ -187,7 +187,7 @@ impl Hits {
     }
 }
 
-/// What our server says of itself.
+/// Status that our server reports.
 pub(super) fn status(dir: &Path) -> Result<serde_json::Value> {
     let status = server::control::ask(&dir.join("control.sock"), "status").context("our server")?;
     Ok(serde_json::from_str(&status)?)

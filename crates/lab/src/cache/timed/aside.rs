@@ -7,16 +7,16 @@ use base::random::Random;
 use base::time::{Instant, Nanos};
 use cache::request::{Op, Outcome};
 
-/// What a connection is about.
+/// Step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It will get the next object.
+    /// Idle: the next object is due.
     Idle,
-    /// It gets an object.
+    /// Get of an object under way.
     Gets(u64),
-    /// It will store an object that it missed.
+    /// Miss of an object, which is to be stored.
     Missed(u64),
-    /// It stores one.
+    /// Store under way.
     Stores,
 }
 

@@ -96,7 +96,7 @@ struct UnderWay {
 
 struct Stores {
     left: u64,
-    /// What each connection stores, and since when.
+    /// Object that each connection stores, and since when.
     asked: Vec<(u64, Instant)>,
     /// Object, and the times of request and answer, of what was answered at this instant.
     answered: Vec<(u64, Instant, Instant)>,

@@ -38,7 +38,7 @@ pub(super) fn run(run: &Run) -> Result<Report> {
     Ok(report)
 }
 
-/// What was run, each setting in a row, and its bars.
+/// Report of the runs, each setting in a row, with its bars.
 #[must_use]
 pub fn report(seed: u64, outcomes: &[Outcome]) -> Report {
     let loads: BTreeSet<&str> = outcomes.iter().map(|outcome| outcome.load.as_str()).collect();

@@ -4,16 +4,16 @@ use super::Cell;
 use super::summary::{Line, Summary};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 
-/// Which part of a setting, `a, b, c`, is along the horizontal axis; the others name series.
+/// Part of a setting, `a, b, c`, that is along the horizontal axis; the others name series.
 #[derive(Clone, Copy, Debug)]
 enum Along {
     /// All of it.
     Whole,
-    /// What is before the first comma.
+    /// Part before the first comma.
     First,
-    /// What is behind the first comma.
+    /// Part behind the first comma.
     Rest,
-    /// What is behind the last comma.
+    /// Part behind the last comma.
     Last,
 }
 

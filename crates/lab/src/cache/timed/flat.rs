@@ -22,7 +22,7 @@ pub(super) struct Flat {
 }
 
 impl Flat {
-    /// These zones of a drive that has them are addresses, and so much flash beyond them is spare; blocks of so many bytes are erased. What
+    /// Conventional drive: the zones of `geometry` are its addresses, with so much spare flash and erase blocks of so many bytes. What
     /// does not follow from that is as with zones: reads that go on in one of them are read ahead.
     pub(super) fn of(profile: &Profile, geometry: &Geometry, spare: f64, block_bytes: u64) -> Result<Flat> {
         let like = Profile::named("conventional-nvme").expect("a built-in profile");

@@ -119,7 +119,7 @@ fn row(setting: String, measured: &Measured) -> Result<Row> {
 
 struct Changes {
     left: u64,
-    /// Of a hundred changes, those that hide.
+    /// Changes that hide, of a hundred.
     percent: u64,
     stored: u64,
     /// Objects that were hidden.

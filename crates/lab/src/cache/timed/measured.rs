@@ -102,7 +102,7 @@ fn of_costs(found: &PeersReport) -> Report {
     report(Cell::Peers, OF_PEERS, found.rows.iter().map(line).collect(), bars.collect())
 }
 
-/// What more cores bring.
+/// Report of the gain by more cores.
 #[must_use]
 pub fn of_cores(rows: &[cores::Row]) -> Report {
     let counted = |count: usize, of: &str| format!("{count} {of}{}", if count == 1 { "" } else { "s" });

@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Column {
     /// Name of the number, as in JSON.
     pub name: &'static str,
-    /// Its unit; empty for ratios and counts.
+    /// Unit; empty for ratios and counts.
     pub unit: &'static str,
     /// Digits behind the point in the table.
     pub digits: usize,
@@ -31,7 +31,7 @@ pub struct Row {
     pub values: Vec<Option<f64>>,
 }
 
-/// What is wanted of a number.
+/// Bound of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -57,11 +57,11 @@ impl Bound {
 pub struct Bar {
     /// The number, in words.
     pub name: String,
-    /// Its value.
+    /// Value of the number.
     pub value: f64,
-    /// What is wanted.
+    /// Bound that it is to keep.
     pub bound: Bound,
-    /// Its unit; empty for ratios.
+    /// Unit; empty for ratios.
     pub unit: &'static str,
 }
 
@@ -73,18 +73,18 @@ impl Bar {
     }
 }
 
-/// What a cell found.
+/// Report of a cell.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The cell.
     pub cell: Cell,
     /// Seed of drives and clients.
     pub seed: u64,
-    /// What was run, and how much smaller than it is meant to be.
+    /// Description of the runs, and how much smaller they are than meant to be.
     pub scale: String,
     /// Columns of the table.
     pub columns: &'static [Column],
-    /// Its rows.
+    /// Rows of the table.
     pub rows: Vec<Row>,
     /// Bars.
     pub bars: Vec<Bar>,

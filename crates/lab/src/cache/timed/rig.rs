@@ -33,7 +33,7 @@ const SHARED_ENTRIES: usize = 4096;
 /// Drives of a cache.
 #[derive(Clone, Debug)]
 pub(super) struct Drives {
-    /// How many there are.
+    /// Count of drives.
     pub(super) count: u8,
     geometry: Geometry,
     profile: Profile,
@@ -74,18 +74,18 @@ impl Drives {
 /// Most kinds of requests that a load tells apart.
 const KINDS: usize = 3;
 
-/// What an answer is to a load.
+/// Meaning of an answer to a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Its time counts among those of a kind.
+    /// Time that counts among those of a kind.
     Counts(usize),
-    /// Its time does not count.
+    /// Time that does not count.
     Passes,
 }
 
-/// What connections ask.
+/// Load: requests of connections.
 pub(super) trait Load {
-    /// What a connection asks next; nothing any more, if nothing.
+    /// Next request of a connection; `None` if it has none any more.
     fn next(&mut self, now: Instant, connection: usize) -> Option<Op>;
 
     /// A connection was answered.
@@ -176,7 +176,7 @@ impl Objects {
 pub(super) struct Times(Vec<f64>);
 
 impl Times {
-    /// One more.
+    /// Adds a time.
     pub(super) fn note(&mut self, span: Nanos) {
         self.0.push(precise_u64(span.0) / 1e3);
     }
@@ -186,7 +186,7 @@ impl Times {
         self.0.len() as u64
     }
 
-    /// These and others.
+    /// Times of both.
     pub(super) fn with(&self, others: &Times) -> Times {
         Times(self.0.iter().chain(&others.0).copied().collect())
     }
@@ -199,7 +199,7 @@ impl Times {
     }
 }
 
-/// What was measured from the first request of a load to its last answer.
+/// Measurements from the first request of a load to its last answer.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// By kind.
@@ -217,7 +217,7 @@ impl Measured {
         self.times.iter().fold(Times::default(), |all, own| all.with(own))
     }
 
-    /// What was counted meanwhile.
+    /// Growth of a counter meanwhile.
     pub(super) fn counted(&self, of: impl Fn(&Status) -> u64) -> f64 {
         precise_u64(of(&self.after) - of(&self.before))
     }

@@ -8,14 +8,14 @@ use crate::pool;
 use anyhow::{Context, Result, ensure};
 use std::sync::atomic::AtomicBool;
 
-/// What came of it.
+/// Outcome of the runs.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Size of the runs.
     pub scale: f64,
     /// Cells in their order.
     pub summaries: Vec<Summary>,
-    /// What is missing because somebody stopped the runs: `sizes (2 of 5 seeds)`.
+    /// Cells without all of their seeds because somebody stopped the runs: `sizes (2 of 5 seeds)`.
     pub left_out: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub fn run(
 }
 
 impl Outcome {
-    /// Of reports of different cells.
+    /// Outcome of one report for each cell.
     ///
     /// # Errors
     /// None today: a report agrees with itself.

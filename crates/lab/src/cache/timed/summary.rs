@@ -30,11 +30,11 @@ pub struct Line {
 pub struct Goal {
     /// The number, in words.
     pub name: String,
-    /// Its value.
+    /// Figure of the number, over the seeds.
     pub figure: Figure,
-    /// What is wanted of its mean.
+    /// Bound of its mean.
     pub bound: Bound,
-    /// Its unit; empty for ratios.
+    /// Unit; empty for ratios.
     pub unit: &'static str,
 }
 
@@ -45,11 +45,11 @@ pub struct Summary {
     pub cell: Cell,
     /// Seeds by which it was run.
     pub seeds: Vec<u64>,
-    /// What was run, and how much smaller than it is meant to be.
+    /// Description of the runs, and how much smaller they are than meant to be.
     pub scale: String,
     /// Columns of the table.
     pub columns: &'static [Column],
-    /// Its lines.
+    /// Lines of the table.
     pub lines: Vec<Line>,
     /// Bars.
     pub goals: Vec<Goal>,
@@ -75,7 +75,7 @@ impl Goal {
         self.bound.is_met(self.figure.mean)
     }
 
-    /// What is wanted, and what is there.
+    /// Figure and bound in one line.
     #[must_use]
     pub fn rule(&self) -> String {
         let (word, limit) = match self.bound {
@@ -88,7 +88,7 @@ impl Goal {
 }
 
 impl Summary {
-    /// Of reports of one cell by different seeds.
+    /// Summary of reports of one cell by different seeds.
     ///
     /// # Errors
     /// When they have other rows than the first one.

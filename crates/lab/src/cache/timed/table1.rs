@@ -91,7 +91,7 @@ fn zone_blocks_of(name: &str) -> u64 {
     if profile(name).channel_groups() > 1 { ZONE_BLOCKS_OF_GROUPS } else { ZONE_BLOCKS }
 }
 
-/// Where zones are larger than a 200th there are fewer, and as many of them are open as of a whole drive.
+/// Zones for each more open one: fewer where zones are larger than a 200th, so that as many are open as of a whole drive.
 fn zones_for_more(name: &str) -> u32 {
     let whole = u64::from(Options::default().zones_for_more);
     u32::try_from(whole * ZONE_BLOCKS / zone_blocks_of(name)).expect("no more than of a whole drive")

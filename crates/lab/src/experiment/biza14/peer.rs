@@ -104,7 +104,7 @@ pub fn judge(draft: &mut Draft) {
     plot(draft);
 }
 
-/// What the peer's own selector saves, seed by seed: geometric means over all settings.
+/// Saving by the peer's own selector, seed by seed: geometric means over all settings.
 fn selector_of_peer(draft: &mut Draft) {
     let of = |selects| -> Vec<Vec<f64>> {
         settings().into_iter().map(|one| draft.values(&peer(one, selects), FLASH_BYTES)).collect()

@@ -49,7 +49,7 @@ impl Detector {
         }
     }
 
-    /// Whether two open zones are believed to share a group.
+    /// True when two open zones are believed to share a group.
     pub(super) fn share(&self, first: u32, second: u32) -> bool {
         match self {
             Detector::Map(map) => map.group_of(ZoneIndex(first)) == map.group_of(ZoneIndex(second)),

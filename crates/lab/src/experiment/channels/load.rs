@@ -28,7 +28,7 @@ const LIVE_PART: u32 = 2;
 const REST: Nanos = Nanos::from_micros(30_000);
 const QUIET_REST: Nanos = Nanos::from_micros(500);
 
-/// How zones lie on groups, and whether anything ever waits.
+/// Clock of the drive: how zones lie on groups, and whether anything ever waits.
 pub(super) struct Clock {
     pub(super) map: &'static str,
     pub(super) wrong_percent: u32,
@@ -43,7 +43,7 @@ struct Writer {
     written: u32,
     /// The write in flight: blocks and when it was sent.
     in_flight: Option<(u32, Instant)>,
-    /// When the next one is sent.
+    /// Time at which the next one is sent.
     next: Instant,
 }
 

@@ -20,7 +20,7 @@ const WRITES_MAX: usize = 64;
 /// Blocks of a stripe of three chunks of 64 KiB.
 const STRIPE_BLOCKS: u64 = 48;
 
-/// What a request of the array below is for.
+/// Waiter for a request of the array below.
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     /// Blocks that leave.

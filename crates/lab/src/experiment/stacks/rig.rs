@@ -83,7 +83,7 @@ impl BlockDevice for CountingDevice {
     }
 }
 
-/// Who counts what a drive programmed.
+/// Counter of what a drive programmed.
 pub(super) enum Flash {
     DmZap(SharedCounters),
     Conventional(Counting),

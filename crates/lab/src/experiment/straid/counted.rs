@@ -14,7 +14,7 @@ use anyhow::Result;
 /// Instructions of a request from submit to reply, and those in functions that lock.
 pub const INSTRUCTIONS: Metric = Metric { name: "instructions_per_request", unit: "" };
 pub const LOCKS: Metric = Metric { name: "lock_instructions_per_request", unit: "" };
-/// What md takes over what ours takes.
+/// Instructions of md over ours.
 pub const MD_OVER: Metric = Metric { name: "md_instructions_over", unit: "x" };
 /// Share of instructions.
 pub const LOCK_SHARE: Metric = Metric { name: "lock_share", unit: "percent" };

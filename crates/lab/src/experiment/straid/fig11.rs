@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Throughput of the same reads without an array.
 pub const DRIVES_THROUGHPUT: Metric = Metric { name: "drives_read_throughput_mib_s", unit: "MiB/s" };
-/// How far the array is from that.
+/// Difference of the array from that, in percent.
 const DIFFERENCE: Metric = Metric { name: "read_throughput_difference", unit: "percent" };
 
 const SIZES_KIB: [u32; 5] = [4, 16, 64, 256, 1024];

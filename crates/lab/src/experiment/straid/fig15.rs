@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What a block costs over what it costs md.
+/// Blocks that members read for a block of a client, over those of md.
 const READ_OVER_MD: Metric = Metric { name: "read_over_md", unit: "x" };
 const WRITTEN_OVER_MD: Metric = Metric { name: "written_over_md", unit: "x" };
 
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// What md puts off goes when no strip reads any more: by the clock 16 clients of a stream came to a fifth of this, for none of them could
+    /// Writes put off go when no strip reads any more: by the clock 16 clients of a stream came to a fifth of this, for none of them could
     /// fill a row, and a lone write waited for nobody.
     #[test]
     fn the_window_of_md_asks_no_clock() {

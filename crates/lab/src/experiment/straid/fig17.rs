@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 pub const VARIANTS: [InPlace; 5] =
     [InPlace::Adaptive, InPlace::Straid, InPlace::MdWindow, InPlace::NoTwoPhase, InPlace::NoCache];
 const LEVELS: [u8; 2] = [5, 6];
-/// What is within this of the best is as fast.
+/// Share of the best from which on a variant is as fast.
 const ALIKE: f64 = 0.99;
 
 fn cells() -> Vec<Cell> {

@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What six drives take in writes of 64 KiB.
+/// Throughput of six drives in writes of 64 KiB.
 pub const DRIVES_THROUGHPUT: Metric = Metric { name: "drives_write_throughput_mib_s", unit: "MiB/s" };
 
 /// Slow to fast.
@@ -34,7 +34,7 @@ const PROFILES: [&str; 3] = [SLOW, PROFILE, FAST];
 /// Parts of stripes at random and in one stream, and whole stripes.
 const LOADS: [(u32, &str); 3] = [(64, RANDOM_WRITE), (64, STREAM_WRITE), (1280, RANDOM_WRITE)];
 const VARIANTS: [InPlace; 3] = [InPlace::Adaptive, InPlace::Straid, InPlace::NoTwoPhase];
-/// Of what drives take for data: of six blocks one is a parity.
+/// Share of data in what drives take: of six blocks one is a parity.
 const WHOLE_SHARE: f64 = 5.0 / 6.0;
 const CHUNK_BLOCKS: u64 = 16;
 

@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// How much faster whole stripes are with two phases.
+/// Gain of whole stripes by two phases, in percent.
 const GAIN: Metric = Metric { name: "two_phase_gain", unit: "percent" };
 
 const COUNTS: [u32; 4] = [1, 4, 16, CLIENTS];

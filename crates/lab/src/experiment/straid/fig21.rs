@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// How much slower writes are with a bitmap.
+/// Slowdown of writes by a bitmap, in percent.
 const OVERHEAD: Metric = Metric { name: "bitmap_overhead", unit: "percent" };
 
 const SIZES_KIB: [u32; 3] = [4, 64, 1280];

@@ -61,9 +61,9 @@ pub const PRXY_0: &str = "prxy_0";
 /// Distribution of sizes.
 #[derive(Clone, Copy, Debug)]
 enum Sizes {
-    /// One more block in so many of a million cases, again and again.
+    /// Geometric distribution: one more block in so many of a million cases, again and again.
     Geometric(u64),
-    /// One block, or [`LARGE_BLOCKS`] in so many of a million cases.
+    /// Two sizes: one block, or [`LARGE_BLOCKS`] in so many of a million cases.
     OneOrLarge(u64),
 }
 
@@ -120,7 +120,7 @@ pub fn events(trace: &Trace, blocks: u64, seed: u64) -> Vec<Event> {
     events
 }
 
-/// Where requests go.
+/// Places of requests.
 struct Places {
     random: Random,
     zipf: Zipf,

@@ -18,7 +18,7 @@ const VALUE_BYTES: usize = 100;
 const STORED: u64 = 200_000;
 /// Keys from the first of a measurement to that of the next one, which has room for new ones.
 const KEYS: u64 = 1 << 32;
-/// Of a hundred changes, those that hide.
+/// Changes that hide, of a hundred.
 const PERCENT: [u64; 5] = [0, 25, 50, 75, 100];
 /// Connections with one request under way on each.
 const CONNECTIONS: [usize; 2] = [1, 64];

@@ -34,7 +34,7 @@ const COLUMNS: &[Column] = &[
     column("store_p99", "us", 0),
     column("written", "B/B", 3),
 ];
-/// Those of gets, which come first.
+/// Columns about gets, which come first.
 const OF_GETS: usize = 6;
 
 pub(super) fn run(options: &ServedOptions<'_>) -> Result<Report> {
