@@ -21,7 +21,7 @@ const CHANCES_MAX: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Time of the last write, in accesses; 0 where nothing is known.
+    /// Time of the last write, in blocks written; 0 where nothing is known.
     last: u64,
     distance: u64,
     rewrites: u32,
