@@ -215,7 +215,7 @@ pub struct Serve {
     pub service: ServiceOptions,
 }
 
-/// How windows of random write areas are used.
+/// Options of windows of random write areas.
 #[derive(Debug, Args)]
 pub struct WindowOptions {
     /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
@@ -288,10 +288,10 @@ pub struct ServiceOptions {
 pub struct Export {
     /// Directory of the array
     pub dir: PathBuf,
-    /// One more address for NBD clients, as `serve --listen` takes it
+    /// Address for more NBD clients, as `serve --listen` takes it
     #[arg(long, value_name = "ADDRESS", group = "kind")]
     pub nbd: Option<Listen>,
-    /// One more socket for a virtual machine (vhost-user-blk)
+    /// Socket for one more virtual machine (vhost-user-blk)
     #[arg(long, value_name = "PATH", group = "kind")]
     pub vhost_user: Option<PathBuf>,
     /// The disk of this host, /dev/ublkbN; wants root and Linux 6.5
@@ -580,7 +580,7 @@ pub enum LabCommand {
     Mount(MountRun),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
-    /// What a request costs over vhost-user and over NBD, and with qemu-storage-daemon, in turn
+    /// Cost of a request over vhost-user and over NBD, and with qemu-storage-daemon, in turn
     ///
     /// Exit code 1 when a row is above its bar.
     ExportCompare(ExportCompare),
@@ -597,7 +597,7 @@ pub enum LabCommand {
     /// the bar is missed: in 95 % of settings at least 0.97 of the expert's throughput and at most 1.1 times
     /// its p99 and p99.9, in none below 0.85 or above 2, in none any configuration better in all three.
     Contest(Contest),
-    /// What the adaptive policy decides in a setting of the contest, and from what
+    /// Decisions of the adaptive policy in a setting of the contest, and what it saw
     ///
     /// Settings are those of `lab contest --first N --cells 1`.
     Explain(Explain),

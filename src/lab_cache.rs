@@ -27,14 +27,14 @@ use timed::Timed;
 
 #[derive(Debug, Subcommand)]
 pub enum LabCache {
-    /// Which zones go: hit ratio and write amplification of each policy, beside caches that choose objects
+    /// Eviction policies: hit ratio and write amplification of each, beside caches that choose objects
     ///
     /// Without a trace: loads with the statistics that Meta publishes, and settings that a seed draws. Exit code 1 when a bar is
     /// missed: `s3fifo` .01 above an LRU of regions, at most .015 below an LRU of objects, and not below it up to 10 % of the footprint.
     Policies(CachePolicies),
     /// The same requests with groups by time to live and without, in settings that a seed draws
     Ttl(Drawn),
-    /// One namespace floods the cache: hit ratio of another one with a share and without, in settings that a seed draws
+    /// Flood by one namespace: hit ratio of another one with a share and without, in settings that a seed draws
     Tenants(Drawn),
     /// Processor time beside memcached's extstore and Redis, in turn, and what a kill leaves
     ///
@@ -45,7 +45,7 @@ pub enum LabCache {
     /// Exit code 1 when a bar is missed, of the trace web-1998 with sizes times 8: .03 more hits with 64 + 512 MiB, .05 with 64 + 256;
     /// `second` a fifth of the bytes of `all` at most, and no fewer hits, with 19 + 192.
     Hits(CacheHits),
-    /// What more cores bring: processor time of all threads and of the busiest one, which bounds what a server can do
+    /// Gain by more cores: processor time of all threads and of the busiest one, which bounds what a server can do
     ///
     /// Exit code 1 when the bar is missed: 1.5 times as many GETs of 100 B by two cores as by one, by the time of the busiest thread.
     Cores(CacheCores),
@@ -74,9 +74,9 @@ pub enum LabCache {
     /// Exit code 1 when a bar is missed: bytes written 1.18 for 100 B and 1.01 for 100 KB, memory of 8 and 16 B an object, flash reads of
     /// 1.01 a hit of 100 B and .01 a miss.
     Sizes(TimedOrServed),
-    /// What goes to flash in virtual time: hit ratio over bytes written, of everything, of what comes twice, and of budgets
+    /// Admission in virtual time: hit ratio over bytes written, of everything, of what comes twice, and of budgets
     Admission(Timed),
-    /// One of 2, 4 and 8 drives is lost and replaced in virtual time: hit ratio over time, against the share of the others
+    /// Loss and replacement of one of 2, 4 and 8 drives in virtual time: hit ratio over time, against the share of the others
     ///
     /// Exit code 1 when the bar is missed: a lost drive costs no more hits than its share.
     Drives(Timed),
@@ -88,7 +88,7 @@ pub enum LabCache {
     Usage(Timed),
 }
 
-/// How long, and how often, sides are measured in turn.
+/// Seconds and rounds in which sides are measured in turn.
 #[derive(Debug, Args)]
 pub struct Rounds {
     /// Seconds of each measurement

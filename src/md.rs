@@ -148,7 +148,7 @@ pub struct Create {
     /// Region of the bitmap in KiB, or with K, M or G behind [default: 64M, or more where bits are scarce]
     #[arg(long, value_parser = words::kibibytes, value_name = "KIB")]
     pub bitmap_chunk: Option<u64>,
-    /// How parities are made right after a crash [default: bitmap]
+    /// Consistency policy: how parities are made right after a crash [default: bitmap]
     #[arg(long, short = 'k', value_enum, value_name = "POLICY")]
     pub consistency_policy: Option<PolicyWord>,
     /// Device, partition or file of a journal: no write hole, no resync after a crash, and every block is written twice
@@ -291,7 +291,7 @@ pub struct Grow {
     /// Region of the bitmap in KiB, or with K, M or G behind [default: 64M, or more where bits are scarce]
     #[arg(long, value_parser = words::kibibytes, value_name = "KIB")]
     pub bitmap_chunk: Option<u64>,
-    /// How parities are made right after a crash
+    /// Consistency policy: how parities are made right after a crash
     #[arg(long, short = 'k', value_enum, value_name = "POLICY")]
     pub consistency_policy: Option<PolicyWord>,
     #[arg(long, short = 'n', hide = true)]

@@ -67,7 +67,7 @@ pub struct Probe {
     /// Seed of all variation; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How zones of the profile's drive lie on channel groups: number, opening, random, mostly or mostly:EXCEPTIONS of
+    /// Map of the zones of the profile's drive to channel groups: number, opening, random, mostly or mostly:EXCEPTIONS of
     /// 1000 [default: as the profile says]
     #[arg(long, conflicts_with = "device")]
     pub zone_map: Option<ZoneMap>,

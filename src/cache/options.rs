@@ -210,7 +210,7 @@ pub struct CacheShape {
     pub force: Vec<Forced>,
 }
 
-/// Where clients of a cache come in, and what they may do.
+/// Doors: where clients of a cache come in, and what they may do.
 #[derive(Debug, Args)]
 pub struct CacheDoors {
     /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
@@ -243,25 +243,25 @@ pub struct CacheServiceOptions {
     /// there are more threads than shards
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
-    /// Which zones make room: s3fifo, sieve, lru or fifo
+    /// Eviction policy, which makes room: s3fifo, sieve, lru or fifo
     #[arg(long, default_value = "s3fifo", value_name = "POLICY")]
     pub eviction: Eviction,
     /// Most of a zone that s3fifo writes anew when it goes, 0 to 1
     #[arg(long, default_value = "0.25", value_parser = parse_share, value_name = "SHARE")]
     pub reinsert: u32,
-    /// What is written to flash: all, second (what was hit in memory, or is stored again) or auto (between these, by --endurance)
+    /// Admission to flash: all, second (what was hit in memory, or is stored again) or auto (between these, by --endurance)
     /// [default: auto with --endurance, else all]
     #[arg(long, value_name = "POLICY")]
     pub admission: Option<Admission>,
     /// Bytes that may be written to flash in a day, like 10TB/day [default: no limit]
     #[arg(long, value_parser = parse_endurance, value_name = "BYTES/day")]
     pub endurance: Option<u64>,
-    /// When a store is answered: memory (the object may be lost with the buffers, in the last milliseconds before a crash) or media (it
-    /// is on flash, and flushed); media wants --admission all
+    /// Moment at which a store is answered: memory (the object may be lost with the buffers, in the last milliseconds before a crash) or
+    /// media (it is on flash, and flushed); media wants --admission all
     #[arg(long, default_value = "memory", value_name = "BY")]
     pub acknowledge: Acknowledge,
-    /// Where what hides older versions is before a client is answered: media, or process (in memory that outlives the process; after a power
-    /// failure the cache begins empty), for those who overwrite or delete small objects without end
+    /// Place where what hides older versions is before a client is answered: media, or process (in memory that outlives the process; after
+    /// a power failure the cache begins empty), for those who overwrite or delete small objects without end
     #[arg(long, default_value = "media", value_name = "PLACE")]
     pub invalidate: Invalidate,
     /// Longest time without a server, like 10s, 1s at least: after more of it the cache begins empty, for nodes behind a proxy that ejects
@@ -272,7 +272,7 @@ pub struct CacheServiceOptions {
     /// to the threads that serve connections, and a 15th of it, shared out to shards [default: 16MiB, or as much as there is room for]
     #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
     pub object_max: Option<u64>,
-    /// Where clients come in, and what they may do.
+    /// Doors: where clients come in, and what they may do.
     #[command(flatten)]
     pub doors: CacheDoors,
     /// Part of the cache that a namespace has for itself: N:name=NAME,share=30%,memory=20%,eviction=POLICY,ttl-max=1h,memcached=PLACE, any

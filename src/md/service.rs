@@ -6,11 +6,11 @@ use anyhow::Result;
 use array::inplace::window::Manner;
 use clap::Args;
 
-/// How an array of md is served.
+/// Service options of an array of Linux md.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MdService {
-    /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
-    /// md (while another stripe reads)
+    /// Window in which writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not
+    /// at all) or md (while another stripe reads)
     #[arg(long, value_parser = parse_window, value_name = "MANNER")]
     pub window: Option<Manner>,
     /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]
