@@ -169,6 +169,9 @@ pub(crate) fn with_kills<A>(seed: u64, acts: Vec<A>, killed: impl Fn(&A) -> Opti
     if !random.chance(1, 2) {
         return acts;
     }
+    let count = acts.len();
     let kill = |act: A| killed(&act).filter(|_| random.chance(2, 3)).unwrap_or(act);
-    acts.into_iter().map(kill).collect()
+    let acts: Vec<A> = acts.into_iter().map(kill).collect();
+    assert_eq!(acts.len(), count, "a kill takes the place of a power failure");
+    acts
 }

@@ -484,6 +484,39 @@ impl Plan {
         }
     }
 
+    /// What every plan that was drawn holds.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check(&self) {
+        let Plan { level, members, chunk_blocks, zones, open_zones, fill_percent, depth, .. } = *self;
+        assert!(level <= 7, "level {level} is none of ours");
+        assert!(members > 1, "{members} drives are no array");
+        assert!(chunk_blocks > 0 && self.group_stripes > 0, "chunks of {chunk_blocks} blocks");
+        assert!(zones > 0 && self.zone_capacity_blocks > 0, "{zones} zones of no blocks");
+        assert!(open_zones > 0, "no zone may be open");
+        assert!(self.append_blocks > 0 && self.transfer_blocks > 0, "commands that move nothing");
+        assert!((1..=100).contains(&fill_percent), "a volume of {fill_percent} % of the largest one");
+        assert!(self.client_frames > 0 && depth > 0, "clients may ask for nothing");
+        assert!(self.limit_ms == 0 || self.patience_ms > 0, "a limit, and nobody is waited for");
+        if let Some(Hybrid { small, large, large_chunk_blocks, .. }) = self.hybrid {
+            assert!(small + large > 0, "no segment is open for clients");
+            assert!(large == 0 || large_chunk_blocks > 0, "{large} segments for chunks of no blocks");
+        }
+        if let Some(OffLoading { entries, groups }) = self.off_loading {
+            assert!(entries > 0 && groups > 0, "{groups} groups of {entries} entries are in memory");
+        }
+        if let Latency::Random { typical_ns, slow_per_mille, .. } = self.latency {
+            assert!(typical_ns > 0, "commands take no time");
+            assert!(slow_per_mille <= 1_000, "{slow_per_mille} of a thousand commands are slow");
+        }
+        if let Some(Baseline { stripes_in_flight, write_blocks, .. }) = self.raizn {
+            assert!(stripes_in_flight > 0 && write_blocks > 0, "the baseline may write nothing");
+            assert!(self.off_loading.is_none() && self.hybrid.is_none(), "what the baseline does not have");
+        }
+        assert!(!(self.adaptive && self.biza), "the engine goes by two policies");
+    }
+
     /// The array; `None` when it cannot work.
     #[must_use]
     pub fn array(&self) -> Option<Array> {

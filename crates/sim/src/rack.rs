@@ -108,6 +108,8 @@ impl SharedRack {
     }
 
     fn handle(&self, drive: usize, geometry: Geometry) -> Handle {
+        let places = self.lock().drives.len();
+        assert!(drive < places, "drive {drive} of {places} is opened");
         let number = self.lock().drives[drive].device_number();
         let tells = self.patience.is_none();
         Handle { rack: self.clone(), drive, geometry, number, refused: Vec::new(), tells }

@@ -203,7 +203,8 @@ impl Second {
                 }
             }
             match replies.as_slice() {
-                [Reply { outcome: Outcome::Done, .. }] => {
+                [Reply { outcome: Outcome::Done, id, .. }] => {
+                    assert_eq!(id.0, arrival, "the answer is to the write that was asked for");
                     service.clients.oracle.acknowledge(lba, arrival, true)
                 }
                 _ => return Err(Failure::at(lba, format!("another server cannot write block {lba}"))),
@@ -223,6 +224,8 @@ struct Own {
 
 impl Own {
     fn new(rack: SharedRack, drive: usize) -> Own {
+        let places = rack.lock().drives.len();
+        assert!(drive < places, "drive {drive} of {places} is taken");
         let geometry = *rack.lock().drives[drive].media().geometry();
         Own { rack, drive, geometry, done: Vec::new() }
     }

@@ -99,7 +99,10 @@ impl Scenario {
     pub fn draw(seed: u64) -> Scenario {
         let plan = Plan::draw(seed);
         let steps = script::draw(&plan);
-        Scenario { note: String::new(), steps, plan }
+        let scenario = Scenario { note: String::new(), steps, plan };
+        let valid = scenario.validate();
+        assert!(valid.is_ok(), "seed {seed} draws what no file may hold: {valid:?}");
+        scenario
     }
 
     /// Reads a scenario file.

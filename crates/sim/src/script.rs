@@ -88,6 +88,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Step> {
     let mut random = Random::from_seed(plan.seed ^ 0x7363_7269);
+    plan.check();
     let array = plan.array().expect("a plan that works");
     let (blocks, code) = (array.volume_blocks(), array.code());
     assert!(blocks > 0, "a volume has blocks");
@@ -125,6 +126,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.hiccup();
     author.meet_rival();
     author.refuse_areas();
+    author.steps.iter().for_each(Step::check);
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"

@@ -178,7 +178,7 @@ pub enum Step {
     Blank { member: usize },
     /// A drive of another array is in its place.
     Foreign { member: usize },
-    /// Two drives are in each other's place.
+    /// Two drives are in each other's place. Drawn apart, they may be one: all stay where they are then.
     Exchange { a: usize, b: usize },
     /// The media of a drive are as they were before the step so many steps ago.
     Rollback { member: usize, steps: usize },
@@ -249,6 +249,31 @@ impl Step {
                 | Step::AreaTake { .. }
                 | Step::AreaDrop { .. }
         )
+    }
+
+    /// A step that was drawn does something: one that cannot proves nothing.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check(&self) {
+        match *self {
+            Step::Write { blocks, .. } | Step::Read { blocks, .. } | Step::Trim { blocks, .. } => {
+                assert!(blocks > 0, "a request of no blocks: {self}");
+            }
+            Step::Rollback { steps, .. } | Step::Apart { steps, .. } => {
+                assert!(steps > 0, "a drive is as it is: {self}");
+            }
+            // A drive that is back at once has lost what was under way all the same: only hangs have a length.
+            Step::Hang { ms, .. } => assert!(ms > 0, "for no time: {self}"),
+            Step::Rot(Damage { per_mille, .. }) | Step::Unreadable(Damage { per_mille, .. }) => {
+                assert!((1..=1_000).contains(&per_mille), "of a thousand: {self}");
+            }
+            Step::Misread { count, .. } | Step::Stale { count, .. } | Step::AreaRefuse { count, .. } => {
+                assert!(count > 0, "no command is wrong: {self}");
+            }
+            Step::Shrink { blocks, .. } => assert!(blocks > 0, "a zone loses nothing: {self}"),
+            _ => {}
+        }
     }
 
     /// The member that breaks, if this is a fault.

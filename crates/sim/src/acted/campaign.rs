@@ -95,6 +95,9 @@ impl<T: Counts> Totals<T> {
             let has_failed = outcome.failure.is_some();
             totals.failures.extend(outcome.failure.map(|failure| (seed, failure)));
             let failed = totals.failures.get(&seed).filter(|_| has_failed);
+            assert!(failed.is_some() == has_failed, "seed {seed} is told as it went");
+            let failures = u64::try_from(totals.failures.len()).expect("memory has less than 2^64 bytes");
+            assert!(failures <= totals.runs, "{failures} seeds of {} failed", totals.runs);
             go_on(Through { seed, failed, runs: totals.runs, failures: totals.failed() })
         });
         totals.into_inner().expect("a run catches its panics")

@@ -11,6 +11,7 @@ const EXECUTIONS_MAX: u32 = 3_000;
 pub fn minimise<W: World>(failing: &Run<W>) -> Option<Run<W>> {
     let (last, failure) = failing.run().failure?;
     let acts = &failing.acts;
+    assert!(last <= acts.len(), "a run of {} acts fails at act {last}", acts.len());
     let mut best = failing.with_acts(acts[..acts.len().min(last + 1)].to_vec());
     if failure.is_endless {
         return Some(best);
@@ -20,9 +21,11 @@ pub fn minimise<W: World>(failing: &Run<W>) -> Option<Run<W>> {
     loop {
         let mut at = 0;
         let before = best.acts.len();
+        assert!(chunk > 0, "no act is left out");
         while at < best.acts.len() && executions < EXECUTIONS_MAX {
             let mut acts = best.acts.to_vec();
             acts.drain(at..acts.len().min(at + chunk));
+            assert!(acts.len() < best.acts.len(), "a shorter run has {} acts", acts.len());
             let candidate = best.with_acts(acts);
             executions += 1;
             if candidate.run().failure.is_some() {

@@ -291,6 +291,69 @@ pub enum Act {
 }
 
 impl Act {
+    /// An act is about keys and drives that there may be: others would be judged by nothing.
+    pub(super) fn check(&self, drives: usize) {
+        let most = drives + ADDED_MAX;
+        match *self {
+            Act::Get(key)
+            | Act::Set { key, .. }
+            | Act::Remove(key)
+            | Act::Update { key, .. }
+            | Act::GetPart { key, .. }
+            | Act::Exchange { key, .. }
+            | Act::ClearAt { key, .. }
+            | Act::Clear { key: Some(key) } => assert!(key < KEYS, "key {key} of {KEYS}"),
+            Act::Scan { key, count } => {
+                assert!(key < KEYS, "key {key} of {KEYS}");
+                assert!(count > 0, "a scan asks for no keys");
+            }
+            Act::GetSeveral { first, count } | Act::SetSeveral { first, count, .. } => {
+                assert!(first < KEYS, "key {first} of {KEYS}");
+                assert!(count > 0, "a command of no keys");
+            }
+            Act::Away(drive)
+            | Act::Blank(drive)
+            | Act::Die { drive, .. }
+            | Act::WriteFault { drive, .. }
+            | Act::Miswrite { drive, .. }
+            | Act::LoseZone { drive, .. }
+            | Act::SpoilJournal { drive }
+            | Act::TakeOut(drive)
+            | Act::Join(drive)
+            | Act::GiveUp(drive) => assert!(drive < most, "drive {drive} of {most} at most"),
+            Act::Rot { drive, blocks } | Act::Spoil { drive, blocks } => {
+                assert!(drive < most, "drive {drive} of {most} at most");
+                assert!(blocks > 0, "no block of drive {drive} is damaged");
+            }
+            Act::Misread { drive, count } | Act::Stale { drive, count } => {
+                assert!(drive < most, "drive {drive} of {most} at most");
+                assert!(count > 0, "no read of drive {drive} is wrong");
+            }
+            Act::Relapse { drive, reads } => {
+                assert!(drive < most, "drive {drive} of {most} at most");
+                assert!(reads > 0, "no read of drive {drive} is wrong");
+            }
+            Act::Recut(shards) => assert!(shards > 0, "drives are cut for no shards"),
+            Act::Resize(bytes) => assert!(bytes > 0, "objects of no bytes"),
+            Act::Clear { key: None }
+            | Act::Wait { .. }
+            | Act::SetClock(_)
+            | Act::Drain
+            | Act::Rest
+            | Act::ReadAll
+            | Act::Stop { .. }
+            | Act::StopAt { .. }
+            | Act::Try { .. }
+            | Act::Back
+            | Act::AddDrive { .. }
+            | Act::PlugIn
+            | Act::Absent(_)
+            | Act::CutMemory { .. }
+            | Act::EndWell { .. }
+            | Act::Freeze(_) => {}
+        }
+    }
+
     /// True of what clients ask for.
     pub(super) fn is_of_client(&self) -> bool {
         matches!(

@@ -178,6 +178,7 @@ impl CacheJudge {
 impl CacheWorld {
     /// The process stands still, with requests under way or without.
     pub(super) fn freeze(&mut self, nanos: u64) -> Result<(), Failure> {
+        assert!(nanos > 0, "a process that stands still for no time goes on");
         if self.life.judge.attended.random.chance(1, 2) {
             self.life.drain()?;
         }

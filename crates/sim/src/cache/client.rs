@@ -169,6 +169,7 @@ impl CacheJudge {
             }
         }
         value.resize(value.len().max(bytes).min(VALUE_MAX - 100), b'.');
+        assert!(value.starts_with(format!("{key}:{version}:").as_bytes()), "a value begins with its name");
         value
     }
 
@@ -272,6 +273,7 @@ impl CacheJudge {
 
     /// A namespace was cleared, or all were: of versions that were begun before, nothing is seen any more.
     fn cleared(&mut self, namespace: Option<Namespace>, begun: &[u64]) {
+        assert_eq!(begun.len(), KEYS, "a version of each key");
         for (other, begun) in begun.iter().enumerate() {
             if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
                 self.oracle.acknowledge(other, *begun);
@@ -292,6 +294,7 @@ impl CacheJudge {
     }
 
     fn stored(&mut self, key: usize, version: u64, since: Since) {
+        assert!(version > 0, "key {key}: versions are numbered from one");
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
         let is_durable = self.stage.plan.acknowledge == Acknowledge::Media;
@@ -485,6 +488,7 @@ impl CacheLife {
 
     /// Asks for something, where there is room; other requests may follow in the same moment.
     pub(super) fn put(&mut self, key: usize, asked: Asked, op: Op) {
+        assert!(key < KEYS, "key {key} of {KEYS} is asked for");
         self.judge.desk.next += 1;
         let id = self.judge.desk.next;
         let begun: Vec<u64> = (0..KEYS).map(|key| self.judge.oracle.begun(key)).collect();
@@ -494,10 +498,9 @@ impl CacheLife {
         }
         let since = self.judge.ledger.now(self.judge.stage.causes());
         self.judge.unsettle_scans(key, &asked, &op);
-        self.judge
-            .desk
-            .pending
-            .insert(id, Pending { key, asked, begun, wall: self.judge.stage.clock.latest, since });
+        let pending = Pending { key, asked, begun, wall: self.judge.stage.clock.latest, since };
+        let before = self.judge.desk.pending.insert(id, pending);
+        assert!(before.is_none(), "two requests have the number {id}");
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.judge.stage.clock.now, self.judge.stage.clock.tell());
         self.judge.stage.shards().submit(now, wall, request);

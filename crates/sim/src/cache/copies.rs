@@ -36,6 +36,7 @@ pub(super) struct Read {
 impl CacheStage {
     /// Copies of what a shard has of some drives; the others are missing.
     pub(super) fn copy(&self, shard: usize, present: &[usize]) -> DriveSet {
+        assert!(shard < self.plan.shards, "shard {shard} of {} is copied", self.plan.shards);
         let device = |drive: usize| if present.contains(&drive) { self.copy_of(drive) } else { None };
         let drives = (0..self.places()).map(device).collect();
         sets(drives, &self.bells).swap_remove(shard)
@@ -124,6 +125,8 @@ fn answers(
         now = now + Nanos::from_micros(1_000);
         for reply in replies {
             let key = usize::try_from(reply.id.0).expect("a key");
+            assert!(open > 0, "a copy answers more than it was asked");
+            assert!(keys.contains(&key), "a copy tells of key {key}, and was asked for {keys:?}");
             open -= 1;
             match reply.outcome {
                 Outcome::Found(object) => objects[key] = object,

@@ -247,6 +247,8 @@ impl Files {
         let (label, mut now) = (Label { uuid, layout: self.layout }, Instant(0));
         let made = format(&mut disk, &label, &mut |disk, op| carry_out(disk, op, &mut now, |_| false));
         made.expect("a file that is large enough, and works");
+        assert!(place <= self.disks.len(), "place {place} behind {} places", self.disks.len());
+        assert!(label.layout.blocks >= label.layout.blocks_needed(), "a file that is too small");
         if place == self.disks.len() {
             self.disks.push(disk);
         } else {

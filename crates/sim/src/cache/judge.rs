@@ -1,5 +1,6 @@
 //! What clients may find, and what may be missing: kept by what was done, apart from what the cache believes.
 
+use super::act::KEYS;
 use super::attended::Attended;
 use super::client::{Asked, Desk, Pending};
 use super::ledger::Ledger;
@@ -22,6 +23,23 @@ pub(super) struct CacheJudge {
 }
 
 impl CacheJudge {
+    /// What is known of requests, keys and drives is of one piece.
+    pub(super) fn check(&self) {
+        self.stage.check();
+        let last = self.desk.last_id();
+        for (id, Pending { key, begun, .. }) in &self.desk.pending {
+            assert!(*id > 0 && *id <= last, "request {id} of {last} is under way");
+            assert!(*key < KEYS, "request {id} is about key {key} of {KEYS}");
+            let are_known = begun.iter().zip(0..).all(|(begun, key)| *begun <= self.oracle.begun(key));
+            assert!(are_known, "request {id} knows of versions to come: {begun:?}");
+        }
+        assert!(self.desk.seen.keys().all(|key| *key < KEYS), "a key was seen that there is none");
+        let is_dark = self.stage.served.is_none();
+        assert!(!is_dark || self.desk.pending.is_empty(), "requests are under way, and nobody serves");
+        assert!(!is_dark || self.scans.iter().all(Option::is_none), "a scan outlives its process");
+        self.oracle.check();
+    }
+
     /// Judge of a new cache, which holds nothing.
     pub(super) fn new(stage: CacheStage) -> CacheJudge {
         CacheJudge {

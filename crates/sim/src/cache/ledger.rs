@@ -32,7 +32,8 @@ pub(super) struct Causes([Marks; SHARDS_MAX]);
 
 impl Causes {
     /// Of shards with these counters.
-    pub fn of<'a>(counters: impl Iterator<Item = &'a Counters>) -> Causes {
+    pub fn of<'a>(counters: impl ExactSizeIterator<Item = &'a Counters>) -> Causes {
+        assert!(counters.len() <= SHARDS_MAX, "causes in {} shards of {SHARDS_MAX}", counters.len());
         let mut causes = Causes::default();
         causes.0.iter_mut().zip(counters).for_each(|(marks, counters)| *marks = Marks::of(counters));
         causes
@@ -74,6 +75,8 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Of keys that shards have, in the order of the keys.
     pub fn new(secret: [u8; 16], shards: Vec<usize>) -> Ledger {
+        assert_eq!(shards.len(), KEYS, "a shard for each key");
+        assert!(shards.iter().all(|shard| *shard < SHARDS_MAX), "shards {shards:?} of {SHARDS_MAX}");
         let (idents, owed, disturbed) = (vec![None; KEYS], vec![None; KEYS], vec![0; KEYS]);
         Ledger { secret, shards, idents, owed, writes: 0, disturbed }
     }
@@ -98,10 +101,13 @@ impl Ledger {
     /// page may leave, and be lost with a drive, before the answer. One that the index cannot tell from it and that was
     /// written meanwhile hides it on the media.
     pub fn owe(&mut self, key: usize, version: u64, since: Since, is_durable: bool) {
+        assert!(since.writes <= self.writes, "{} writes before a moment, of {}", since.writes, self.writes);
         if self.disturbed[key] > since.writes {
             return;
         }
         let marks = self.marks(key, &since.causes);
+        let owed = self.owed[key].map_or(0, |owed| owed.version);
+        assert!(owed <= version, "key {key}: version {version} is owed, and {owed} was");
         self.owed[key] = Some(Owed { version, marks, is_on_media: false, is_durable });
     }
 
@@ -116,6 +122,7 @@ impl Ledger {
         self.writes += 1;
         for other in (0..KEYS).filter(|other| *other != key) {
             if self.are_mates(other, key) {
+                assert!(self.disturbed[other] <= self.writes, "key {other} was disturbed by a write to come");
                 self.owed[other] = None;
                 self.disturbed[other] = self.writes;
             }
@@ -141,6 +148,7 @@ impl Ledger {
 
     /// True when nothing has come since a moment that costs a key, but for what is done to itself.
     pub fn is_calm(&self, key: usize, since: &Since, causes: &Causes) -> bool {
+        assert!(since.writes <= self.writes, "{} writes before a moment, of {}", since.writes, self.writes);
         self.marks(key, &since.causes) == self.marks(key, causes) && self.disturbed[key] <= since.writes
     }
 

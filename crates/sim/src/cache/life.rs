@@ -31,6 +31,7 @@ impl CacheLife {
 
     /// The process ends, and with the power what was not flushed is lost.
     pub(super) fn stop(&mut self, power: bool) -> Result<(), Failure> {
+        self.judge.check();
         let causes = self.judge.stage.causes();
         let served = self.judge.stage.served.take().expect("a mounted cache");
         let needs_none = |volume: &CacheVolume| volume.shard().needs_no_memory() && !volume.is_frozen();
@@ -58,9 +59,13 @@ impl CacheLife {
 
     /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
     pub(super) fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
+        assert!(self.judge.stage.served.is_none(), "a cache is mounted beside another");
+        assert!(self.judge.desk.pending.is_empty(), "requests outlive their process");
+        self.judge.check();
         self.judge.stage.exchange();
         self.judge.pass_absence();
         for shards in std::mem::take(&mut self.judge.stage.bays.recuts) {
+            assert!(shards != self.judge.stage.plan.shards, "{shards} shards are what there are");
             self.judge.stage.rack.lock().power.recovering = true;
             self.judge.stage.recut(shards)?;
             self.judge.stage.files.iter_mut().for_each(|files| drop(files.take_refused()));

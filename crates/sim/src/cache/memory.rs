@@ -39,6 +39,8 @@ impl SharedMemory for Mapping {
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let mut held = self.0.lock().expect("nobody panics with it");
+        let there = held.bytes[self.1].len();
+        assert!(at + bytes.len() <= there, "{} bytes at {at} of {there} are stored", bytes.len());
         let rack = held.rack.clone();
         if rack.as_ref().is_some_and(|rack| rack.lock().power.is_off()) {
             return;
@@ -103,6 +105,8 @@ impl Memory {
 
     fn lose(&mut self) {
         let mut held = self.held.lock().expect("nobody panics with it");
+        let is_older = self.older.len() == held.bytes.len();
+        assert!(self.older.is_empty() || is_older, "{} shards had memory before", self.older.len());
         for (shard, bytes) in held.bytes.iter_mut().enumerate() {
             match self.random.below(4) {
                 0 => bytes.fill(0),

@@ -70,6 +70,7 @@ impl CacheJudge {
         if self.stage.places() == 1 || without >= self.stage.places() {
             return;
         }
+        assert!(self.stage.served.is_none(), "a mount is tried beside another");
         let away = std::mem::replace(&mut self.stage.bays.away, BTreeSet::from([without]));
         self.ledger.forgive_all();
         self.stage.bays.blamed.insert(without);

@@ -57,10 +57,28 @@ impl Oracle {
         self.keys[key].begun
     }
 
+    /// Versions lie between those that may be seen and the one that was begun last.
+    pub fn check(&self) {
+        for (key, Known { versions, begun, floor, expired_below }) in self.keys.iter().enumerate() {
+            assert!(floor <= begun, "key {key}: nothing older than {floor} may be seen, of {begun} versions");
+            let newest = versions.keys().next_back().copied().unwrap_or(0);
+            assert!(newest <= *begun, "key {key}: version {newest} of {begun}");
+            assert!(
+                *expired_below <= begun + 1,
+                "key {key}: versions below {expired_below} of {begun} expired"
+            );
+            assert!(!versions.contains_key(&0), "key {key}: versions are numbered from one");
+        }
+    }
+
     /// What a version is.
     pub fn define(&mut self, key: usize, version: u64, object: Option<Object>) {
         let known = &mut self.keys[key];
-        assert!(version <= known.begun);
+        assert!(
+            version > 0 && version <= known.begun,
+            "key {key}: version {version} of {} is decided",
+            known.begun
+        );
         let before = known.versions.insert(version, object);
         assert!(before.is_none(), "a version is decided once");
     }
@@ -68,7 +86,7 @@ impl Oracle {
     /// A version was acknowledged: older ones are gone.
     pub fn acknowledge(&mut self, key: usize, version: u64) {
         let known = &mut self.keys[key];
-        assert!(version <= known.begun);
+        assert!(version <= known.begun, "key {key}: version {version} of {} is answered", known.begun);
         known.floor = known.floor.max(version);
     }
 
@@ -133,6 +151,8 @@ impl Oracle {
 
     /// A read that comes after version `last` did not find a key at `wall`: what has expired by then is gone for good.
     pub fn missed(&mut self, key: usize, last: u64, wall: u64) {
+        let begun = self.keys[key].begun;
+        assert!(last <= begun, "key {key}: a read comes after version {last} of {begun}");
         if let Some((version, object)) = self.newest(key, last)
             && object.expires.is_some_and(|at| at.0 <= wall)
         {

@@ -61,6 +61,7 @@ impl CacheLife {
             let status: Vec<Status> = served.all().iter().map(CacheVolume::status).collect();
             return Err(Failure::new(format!("{whom} waits, and nothing is due: {status:?}")));
         };
+        assert!(due.is_none_or(|due| next <= due), "what is due at {due:?} comes after {next:?}");
         self.judge.stage.clock.now = now.max(next);
         self.turn()?;
         Ok(!self.judge.stage.rack.lock().power.is_off())
@@ -78,6 +79,8 @@ impl CacheLife {
                     }
                 }
                 _ => {
+                    let now = self.judge.stage.clock.now;
+                    assert!(now <= until, "it is {now:?}, and a wait ends at {until:?}");
                     self.judge.stage.clock.now = until;
                     return self.turn();
                 }

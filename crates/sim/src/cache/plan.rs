@@ -272,6 +272,24 @@ impl Plan {
         Plan { conventional: Some(conventional), zone_blocks: zone_units * UNIT_BLOCKS, ..self }
     }
 
+    /// What every plan, drawn or written by hand, holds.
+    pub(super) fn check(&self) {
+        let Plan { drives, zones, zone_blocks, transfer_blocks, active_zones, shards, .. } = *self;
+        assert!(drives > 0, "a cache without drives");
+        assert!(shards > 0 && shards <= SHARDS_MAX, "{shards} shards of {SHARDS_MAX}");
+        assert!(zones > 0 && zone_blocks > 0, "{zones} zones of {zone_blocks} blocks");
+        assert!(transfer_blocks > 0, "commands that may move nothing");
+        assert!(active_zones > 0, "no zone may be active");
+        assert!(self.latency_ns > 0, "commands take no time");
+        assert!(self.depth > 0, "no request may be under way");
+        assert!(self.slow.is_none_or(|(_, times)| times > 0), "{:?} take no time", self.slow);
+        assert!(self.reinsert_percent <= 100, "{} % of a zone are written anew", self.reinsert_percent);
+        assert!(self.ttl_groups.is_sorted(), "groups that expire together: {:?}", self.ttl_groups);
+        assert!(self.forget_after != Some(0), "an absence of no time is none");
+        let is_kept = self.invalidate == Invalidate::Process;
+        assert!(!is_kept || self.shared_places > 0, "entries go to memory that has no place for them");
+    }
+
     /// How the files of conventional drives are divided.
     pub(super) fn layout(&self, conventional: &Conventional) -> Layout {
         let Geometry { zones, active_zones_max, .. } = self.zoned_geometry();

@@ -85,6 +85,7 @@ impl CacheJudge {
         let (namespace, _) = name_of(pending.key);
         let place = usize::from(namespace.0);
         let mut scan = self.scans[place].take().ok_or_else(|| Failure::new("nobody scans"))?;
+        assert!(scan.is_asked, "a step of a scan is answered that nobody asked for");
         scan.is_asked = false;
         let keys = || told.iter().map(|told| &told.key);
         if BTreeSet::from_iter(keys()).len() < told.len() {

@@ -56,6 +56,7 @@ fn draw_part(random: &mut Random) -> Part {
 
 /// Keys of a command: of one namespace, each once.
 fn keys_from(first: usize, count: usize) -> impl Iterator<Item = usize> {
+    assert!(first < KEYS && count > 0, "{count} keys from key {first} of {KEYS} on");
     (0..count.min(KEYS / 2)).map(move |number| (first + 2 * number) % KEYS)
 }
 
@@ -132,6 +133,7 @@ impl CacheLife {
         if !self.make_room()? {
             return Ok(false);
         }
+        assert!(!keys.is_empty(), "a client looks at no key");
         let mut looks = Vec::new();
         for key in keys {
             looks.push(self.judge.desk.next_id());

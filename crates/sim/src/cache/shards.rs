@@ -75,6 +75,8 @@ impl Shards {
     ) -> Shards {
         assert!(volumes.len() == plan.shards && bells.len() == plan.shards, "shards of the plan");
         let places = volumes[0].shard().drives().len();
+        let alike = |volume: &CacheVolume| volume.shard().drives().len() == places;
+        assert!(volumes.iter().all(alike), "all shards have {places} places for drives");
         let journals = |volume: &CacheVolume| {
             volume.shard().drives().iter().map(|drive| drive.journal.zones.len()).collect()
         };
@@ -154,6 +156,7 @@ impl Shards {
     }
 
     fn send(&mut self, (now, wall): (Instant, WallMillis), (shard, request): (usize, Request)) {
+        assert!(shard < self.volumes.len(), "a request for shard {shard} of {}", self.volumes.len());
         if shard == 0 {
             return self.volumes[0].submit(now, wall, request);
         }

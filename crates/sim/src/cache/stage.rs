@@ -1,7 +1,7 @@
 //! What is there: the rack of drives, the cache that is mounted on it, and the clocks.
 
 use super::Tally;
-use super::act::{KEYS, Moment};
+use super::act::{ADDED_MAX, KEYS, Moment};
 use super::files::Files;
 use super::ledger::Causes;
 use super::oracle::name_of;
@@ -106,6 +106,7 @@ pub(super) struct CacheStage {
 impl CacheStage {
     /// A new cache on new drives, not mounted.
     pub(super) fn new(plan: &Plan) -> Result<CacheStage, Failure> {
+        plan.check();
         let latency = plan.latency();
         let new = |drive| new_drive(plan, &latency, first_uuid(drive), drive);
         let drives = (0..plan.drives).map(new).collect();
@@ -150,9 +151,7 @@ impl CacheStage {
         }
         Ok(())
     }
-}
 
-impl CacheStage {
     /// Logs an event.
     pub(super) fn note(&self, event: &(impl Hash + Display)) {
         self.rack.lock().trace.note(self.clock.now, event);
@@ -188,6 +187,25 @@ impl CacheStage {
         self.rack.lock().drives.len()
     }
 
+    /// What is known of the drives is about places that there are.
+    pub(super) fn check(&self) {
+        let (places, drives) = (self.places(), self.plan.drives);
+        assert!((drives..=drives + ADDED_MAX).contains(&places), "{places} places of {drives} drives");
+        let Bays { away, blank, blamed, spoilt, free, .. } = &self.bays;
+        for (what, of) in
+            [("away", away), ("blank", blank), ("blamed", blamed), ("spoilt", spoilt), ("free", free)]
+        {
+            assert!(of.iter().all(|drive| *drive < places), "drives {of:?} of {places} are {what}");
+        }
+        assert_eq!(self.bells.len(), self.plan.shards, "a bell for each shard");
+        assert!(self.shard_of.iter().all(|shard| *shard < self.plan.shards), "a key of no shard");
+        if let Some(served) = &self.served {
+            assert_eq!(served.all().len(), self.plan.shards, "all shards are mounted, or none");
+        }
+        assert!(self.clock.latest <= self.clock.ever, "the cache was told more than it ever knew");
+        assert!(self.clock.recorded <= self.clock.ever, "a mount has recorded what nobody was told");
+    }
+
     /// Places of a shard that is mounted from which a drive was not removed.
     pub(super) fn members(&self, shard: usize) -> usize {
         let places = self.mounted().of(shard).shard().drives().len();
@@ -210,6 +228,7 @@ impl CacheStage {
         let new = new_drive(&self.plan, &self.plan.latency(), uuid, drive);
         self.files.iter_mut().for_each(|files| files.make(drive, uuid));
         let mut rack = self.rack.lock();
+        assert!(drive <= rack.drives.len(), "place {drive} behind {} places", rack.drives.len());
         if drive == rack.drives.len() {
             rack.drives.push(new);
         } else {

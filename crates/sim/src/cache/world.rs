@@ -49,6 +49,7 @@ impl CacheWorld {
 
     /// Does an act; false when nothing can follow.
     pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        act.check(self.life.judge.stage.plan.drives);
         if act.is_of_client() && !self.life.prepare()? {
             return self.life.after_act();
         }

@@ -150,6 +150,64 @@ pub enum Act {
     Force,
 }
 
+impl Act {
+    /// An act is about members, rows and blocks that are there: others would be judged by nothing.
+    pub(super) fn check(&self, plan: &Plan) {
+        let (blocks_of_volume, rows) = (plan.blocks(), plan.stripes * u64::from(plan.chunk) / 8);
+        let members = usize::try_from(plan.members).expect("few");
+        match *self {
+            Act::Write { lba, blocks, .. } | Act::Trim { lba, blocks, .. } | Act::Read { lba, blocks } => {
+                assert!(blocks > 0, "a request of no blocks at {lba}");
+                assert!(
+                    lba + blocks <= blocks_of_volume,
+                    "{blocks} blocks at {lba} of a volume of {blocks_of_volume}"
+                );
+            }
+            Act::Die(member)
+            | Act::Fail(member)
+            | Act::WriteFault(member)
+            | Act::FlushFault(member)
+            | Act::Add(member)
+            | Act::Return(member)
+            | Act::Cut(member)
+            | Act::Replace { member, .. }
+            | Act::LoseReplacement { member, .. }
+            | Act::Lie { member, .. } => assert!(member < members, "member {member} of {members}"),
+            Act::Spoil { member, row } | Act::Scar { member, row } | Act::Stick { member, row } => {
+                assert!(member < members, "member {member} of {members}");
+                assert!(row < rows, "row {row} of {rows}");
+            }
+            Act::Exchange(one, other) => {
+                assert!(one < members && other < members, "members {one} and {other} of {members}");
+            }
+            Act::Hang { member, nanos } => {
+                assert!(member < members, "member {member} of {members}");
+                assert!(nanos > 0, "member {member} hangs for no time");
+            }
+            Act::Rot { rows } => assert!(rows > 0, "no row rots"),
+            Act::Wait { .. }
+            | Act::LoseJournal(_)
+            | Act::AddJournal(_)
+            | Act::Flush
+            | Act::Drain
+            | Act::Resync
+            | Act::ReadAll
+            | Act::Crash
+            | Act::Kill
+            | Act::TakeOver
+            | Act::Stop
+            | Act::Scrub { .. }
+            | Act::StopScrub
+            | Act::Expose
+            | Act::Spare
+            | Act::Grow(_)
+            | Act::Rebuild
+            | Act::Revive
+            | Act::Force => {}
+        }
+    }
+}
+
 /// Manner in which a device is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {

@@ -140,6 +140,8 @@ impl Disk {
     }
 
     fn put(&mut self, sector: u64, content: Sector, is_durable: bool) {
+        let end = (self.stable.len() as u64) * FRAME_SECTORS;
+        assert!(sector < end, "sector {sector} of a disk of {end}");
         if self.scars.contains(&sector) {
             return;
         }
@@ -151,6 +153,11 @@ impl Disk {
             self.settle(sector, &content);
         } else {
             let number = self.writes;
+            let newest = self.cached.get(&sector).and_then(|versions| versions.back());
+            assert!(
+                newest.is_none_or(|(before, _)| *before <= number),
+                "sector {sector}: writes out of order"
+            );
             self.cached.entry(sector).or_default().push_back((number, content));
         }
     }
@@ -277,6 +284,7 @@ impl Disk {
 
     /// Writes up to a number become durable, but for those of a flush that failed.
     fn commit(&mut self, covers: u64) {
+        assert!(covers <= self.writes, "a flush covers {covers} writes of {}", self.writes);
         let lost_up_to = self.lost_up_to;
         let is_covered = |(number, _): &(u64, Sector)| (lost_up_to + 1..=covers).contains(number);
         let sectors: Vec<u64> = self.cached.keys().copied().collect();
@@ -284,6 +292,8 @@ impl Disk {
             let versions = self.cached.get_mut(&sector).expect("a cached sector");
             let newest =
                 versions.iter().rposition(is_covered).and_then(|at| versions.drain(..=at).next_back());
+            let is_old = |(number, _): &(u64, Sector)| (lost_up_to + 1..=covers).contains(number);
+            assert!(!versions.iter().any(is_old), "sector {sector} keeps what a flush has covered");
             if versions.is_empty() {
                 self.cached.remove(&sector);
             }
@@ -341,6 +351,7 @@ impl DiskHandle {
     /// A disk with this content.
     pub fn new(content: Vec<u8>, is_volatile: bool, latency: u64, seed: u64) -> DiskHandle {
         let sectors = u64::try_from(content.len() / SECTOR_BYTES).expect("small");
+        assert!(content.len().is_multiple_of(SECTOR_BYTES), "a disk of {} bytes", content.len());
         let piece = |bytes: &[u8]| {
             let mut piece = [0; BLOCK_BYTES];
             piece[..bytes.len()].copy_from_slice(bytes);
@@ -377,6 +388,8 @@ impl DiskHandle {
         is_volatile: bool,
         (latency, seed): (u64, u64),
     ) -> DiskHandle {
+        let places = stable.len() as u64 * FRAME_SECTORS;
+        assert!(sectors > 0 && sectors <= places, "{sectors} sectors in {places} places");
         let geometry = Geometry { sectors, atomic_sectors: 1, volatile_cache: is_volatile };
         let disk = Disk {
             geometry,
@@ -471,6 +484,7 @@ impl DiskHandle {
 
     /// A write that is answered as done will not be done where it is to be.
     pub fn lie(&self, lie: Lie) {
+        assert!(!lie.within.is_empty(), "a lie about no sectors: {lie:?}");
         self.lock().faults.lie = Some(lie);
     }
 
@@ -495,6 +509,7 @@ impl DiskHandle {
 
     /// Nothing is answered until then.
     pub fn hang(&self, now: Instant, nanos: u64) {
+        assert!(nanos > 0, "a disk hangs for no time");
         let mut disk = self.lock();
         let until = disk.faults.hang.until.max(now + Nanos(nanos));
         disk.faults.hang = Hang { until, longest: disk.faults.hang.longest.max(nanos) };
@@ -504,6 +519,7 @@ impl DiskHandle {
     /// The disk ends here from now on.
     pub fn cut(&self, sectors: u64) {
         let mut disk = self.lock();
+        assert!(sectors > 0, "a disk without sectors is none");
         disk.geometry.sectors = disk.geometry.sectors.min(sectors);
     }
 
@@ -519,6 +535,7 @@ impl DiskHandle {
 
     /// Somebody else writes, durably.
     pub fn overwrite(&self, sector: u64, bytes: &[u8]) {
+        assert!(bytes.len().is_multiple_of(SECTOR_BYTES), "{} bytes at sector {sector}", bytes.len());
         let mut disk = self.lock();
         for (sector, content) in (sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             disk.put(sector, *content.first_chunk().expect("a sector"), true);
@@ -527,11 +544,13 @@ impl DiskHandle {
 
     /// A sector cannot be read until it is written.
     pub fn spoil(&self, sector: u64) {
+        assert!(sector < self.geometry.sectors, "sector {sector} of {}", self.geometry.sectors);
         self.lock().bad.insert(sector);
     }
 
     /// A sector can neither be read nor written.
     pub fn scar(&self, sector: u64) {
+        assert!(sector < self.geometry.sectors, "sector {sector} of {}", self.geometry.sectors);
         let mut disk = self.lock();
         disk.bad.insert(sector);
         disk.scars.insert(sector);
@@ -539,6 +558,7 @@ impl DiskHandle {
 
     /// A sector cannot be written, and is read as it is.
     pub fn stick(&self, sector: u64) {
+        assert!(sector < self.geometry.sectors, "sector {sector} of {}", self.geometry.sectors);
         self.lock().scars.insert(sector);
     }
 
@@ -555,6 +575,7 @@ impl DiskHandle {
     /// A bit of a sector flips, as it is and as it may be after a power failure.
     pub fn rot(&self, sector: u64) {
         let mut disk = self.lock();
+        assert!(sector < self.geometry.sectors, "sector {sector} of {} rots", self.geometry.sectors);
         let (piece, at) = place_of(sector);
         Arc::make_mut(&mut disk.stable[piece])[at] ^= 4;
         let cached = disk.cached.get_mut(&sector).into_iter().flatten();
@@ -599,6 +620,7 @@ impl BlockDevice for DiskHandle {
         }
         let covers = disk.writes;
         let due = disk.faults.hang.until.max(now + Nanos(took));
+        assert!(due >= now, "a command that is given at {now:?} was due {due:?}");
         disk.in_flight.push(Flight { due, port: self.port, command, covers });
     }
 

@@ -95,6 +95,7 @@ impl Reading {
 
 /// Fills a block with a write's content.
 pub fn fill(frame: &mut [u8], lba: u64, stamp: u64) {
+    assert_eq!(frame.len(), BLOCK_BYTES, "a block is filled as a whole");
     for (index, sector) in frame.chunks_exact_mut(SECTOR_BYTES).enumerate() {
         sector.fill(0);
         if stamp != 0 {
@@ -167,6 +168,8 @@ impl Oracle {
         let value =
             Value { stamps: [stamp; SECTORS], id, submitted: self.clock, completed: None, is_done: false };
         let block = self.block(lba);
+        let is_twice = block.now.iter().any(|other| other.id == id && id != 0);
+        assert!(!is_twice, "request {id} writes block {lba} twice");
         block.now.push(value);
         block.after.push(value);
         block.writes += 1;
@@ -185,6 +188,7 @@ impl Oracle {
         self.clock += 1;
         let clock = self.clock;
         let block = self.block(lba);
+        assert!(block.writes > 0, "request {id} ends a write of block {lba} that was not begun");
         block.writes -= 1;
         for values in [&mut block.now, &mut block.after] {
             for value in values.iter_mut().filter(|value| value.id == id && value.completed.is_none()) {
@@ -194,6 +198,12 @@ impl Oracle {
         }
         if is_done {
             block.done += 1;
+            assert!(
+                block.done <= block.begun,
+                "block {lba}: {} writes of {} are done",
+                block.done,
+                block.begun
+            );
             block.wild = None;
             retain(&mut block.now, id);
             if is_durable {
@@ -205,6 +215,7 @@ impl Oracle {
 
     /// A flush that began at `since` ended: what was completed then is durable.
     pub fn flushed(&mut self, since: u64) {
+        assert!(since <= self.clock, "a flush began at {since}, and it is {}", self.clock);
         for block in &mut self.blocks {
             let is_durable = |value: &&Value| value.is_done && value.completed.is_some_and(|at| at <= since);
             let durable: Vec<Value> = block.after.iter().filter(is_durable).copied().collect();
@@ -214,6 +225,7 @@ impl Oracle {
             for newer in &durable {
                 block.after.retain(|older| older.id == newer.id || !replaces(newer, older));
             }
+            assert!(!block.after.is_empty(), "a flush leaves nothing that a block may hold");
         }
     }
 
@@ -224,6 +236,7 @@ impl Oracle {
 
     /// A read begins.
     pub fn begin_read(&mut self, lba: u64, blocks: u64) -> Reading {
+        assert!(blocks > 0, "a read of no blocks at {lba}");
         let of = (lba..lba + blocks).map(|lba| self.block(lba).clone()).collect::<Vec<Block>>();
         let begun = of.iter().map(|block| (block.begun, block.writes)).collect();
         let done = of.iter().map(|block| block.done).collect();
@@ -240,6 +253,10 @@ impl Oracle {
         may_be_wrong: impl Fn(u64) -> bool,
     ) -> Result<(), String> {
         let is_whole = self.is_whole;
+        let expected = reading.allowed.len();
+        if frames.len() != expected {
+            return Err(format!("{} blocks are the answer to a read of {expected}", frames.len()));
+        }
         for (index, frame) in frames.iter().enumerate() {
             let lba = reading.lba + index as u64;
             if may_be_wrong(lba) || reading.wild[index] || self.is_wild(lba) {
@@ -250,6 +267,9 @@ impl Oracle {
             })?;
             let allowed = &reading.allowed[index];
             let block = self.block(lba);
+            let (begun, _) = reading.begun[index];
+            assert!(begun <= block.begun, "block {lba}: {begun} writes had begun, and now {}", block.begun);
+            assert!(!allowed.is_empty(), "block {lba} may hold nothing");
             let was_quiet = reading.begun[index] == (block.begun, 0);
             let is_right = if was_quiet {
                 block.is_one(&stamps) || (block.may_be_torn(is_whole) && is_torn(&block.now, &stamps))
@@ -313,6 +333,7 @@ impl Oracle {
                 // Which of them survived nobody knows until they are read.
                 value.is_done = false;
             }
+            assert!(!block.after.is_empty(), "nothing that a block may hold after the power failed");
             block.wild = block.wild_after;
             block.now.clone_from(&block.after);
             block.writes = 0;
@@ -360,4 +381,5 @@ fn is_torn(values: &[Value], stamps: &Stamps) -> bool {
 fn retain(values: &mut Vec<Value>, id: u64) {
     let Some(newer) = values.iter().find(|value| value.id == id).copied() else { return };
     values.retain(|older| older.id == newer.id || !replaces(&newer, older));
+    assert!(values.iter().any(|value| value.id == id), "write {id} is done, and replaced by itself");
 }

@@ -126,6 +126,35 @@ impl Plan {
         }
     }
 
+    /// A plan that no array has proves nothing: what every plan, drawn or written by hand, holds.
+    pub(super) fn check(&self) {
+        let Plan { level, layout, members, chunk, stripes, version, data_offset, .. } = *self;
+        assert!((4..=6).contains(&level), "level {level} is none of ours");
+        assert!(level != 4 || layout == 0, "level 4 has no layout {layout}");
+        assert!(level != 5 || layout < 6, "level 5 has no layout {layout}");
+        let parities = u32::try_from(self.parities()).expect("two at most");
+        assert!(members > parities, "{members} members of level {level} leave none for data");
+        assert!(chunk > 0 && chunk.is_multiple_of(8), "a chunk of {chunk} sectors is no multiple of a block");
+        assert!(stripes > 0, "members have no chunks");
+        let is_at_start = version == Version::V1_0;
+        assert!(is_at_start == (data_offset == 0), "data of {version:?} begin at sector {data_offset}");
+        match self.policy {
+            Policy::Resync => {}
+            Policy::Bitmap(region) => {
+                assert!(region.is_power_of_two(), "a bit of the bitmap stands for {region} bytes");
+            }
+            Policy::Ppl(sectors) => {
+                assert!(level == 5, "level {level} has no partial parities");
+                assert!(data_offset > u64::from(sectors), "{sectors} sectors of a log before {data_offset}");
+            }
+            Policy::Journal(sectors) => assert!(sectors > 0, "a journal without a ring"),
+        }
+        assert!(self.latency > 0, "commands take no time");
+        assert!(self.rate != Some(0), "sweeps that may take nothing never end");
+        assert!(self.unit_stripes > 0, "shards have units without stripes");
+        assert!(self.blocks() > 0, "a volume without blocks");
+    }
+
     /// Parities.
     #[must_use]
     pub fn parities(&self) -> usize {

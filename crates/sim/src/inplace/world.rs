@@ -35,9 +35,7 @@ use super::disk::DiskHandle;
 use super::plan::Plan;
 use super::tally::Tally;
 use crate::world::Failure;
-use array::request::RequestOp;
 use blemishes::Blemish;
-use clients::Open;
 use judge::Judge;
 use life::Life;
 use stage::Stage;
@@ -63,14 +61,12 @@ impl InPlaceWorld {
 
     /// Does an act; false when nothing can follow.
     pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        act.check(&self.life.judge.stage.plan);
         match *act {
             Act::Write { lba, blocks, durable } => self.life.write(lba, blocks, durable)?,
             Act::Read { lba, blocks } => self.life.read(lba, blocks)?,
             Act::Trim { lba, blocks, durable } => self.life.trim(lba, blocks, durable),
-            Act::Flush => {
-                let id = self.life.open(Open::Flush(self.life.judge.oracle.now()));
-                self.life.judge.stage.submit(id, RequestOp::Flush);
-            }
+            Act::Flush => self.life.flush(),
             Act::Wait { nanos, events } => self.life.wait(nanos, events)?,
             Act::Drain => self.life.drain()?,
             Act::Resync => self.life.resync()?,

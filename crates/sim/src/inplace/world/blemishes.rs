@@ -108,6 +108,7 @@ impl Judge {
     }
 
     fn ruin(&mut self, row: u64) {
+        assert!(row < self.stage.rows(), "row {row} of {} is ruined", self.stage.rows());
         let blocks = (0..self.stage.plan.blocks()).filter(|lba| self.stage.row_of(*lba) == row);
         let done = blocks.map(|lba| (lba, self.oracle.done_or_met(lba))).collect();
         self.blemishes.ruined.insert(row, done);
@@ -184,6 +185,11 @@ impl Judge {
                     self.blemishes.listed.entry(row).or_default().insert(member);
                 }
             }
+        }
+        let (members, rows) = (self.stage.disks.len(), self.stage.rows());
+        for (row, of) in &self.blemishes.listed {
+            assert!(*row < rows, "row {row} of {rows} is listed");
+            assert!(of.iter().all(|member| *member < members), "row {row} is listed on {of:?} of {members}");
         }
         let Blemishes { spoilt, listed, .. } = &mut self.blemishes;
         spoilt.retain(|row| listed.contains_key(row));

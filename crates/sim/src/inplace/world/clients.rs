@@ -27,10 +27,30 @@ pub(super) enum Open {
 }
 
 impl Life {
+    /// Requests under way are of this life, and what is judged beside them is whole.
+    fn check(&self) {
+        let newest = self.open.keys().next_back().copied().unwrap_or(0);
+        assert!(newest < self.next_id, "request {newest} is under way, and {} comes next", self.next_id);
+        assert!(self.replies.is_empty(), "{} answers were not taken", self.replies.len());
+        for (id, open) in &self.open {
+            let (lba, blocks) = match open {
+                Open::Read { reading, blocks, .. } => (reading.first(), *blocks),
+                Open::Write { lba, blocks, .. } => (*lba, *blocks),
+                Open::Flush(since) => {
+                    assert!(*since <= self.judge.oracle.now(), "flush {id} covers what comes after {since}");
+                    continue;
+                }
+            };
+            let all = self.judge.stage.plan.blocks();
+            assert!(lba + blocks <= all, "request {id} is about {blocks} blocks at {lba} of {all}");
+        }
+    }
+
     pub(super) fn open(&mut self, open: Open) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.open.insert(id, open);
+        let before = self.open.insert(id, open);
+        assert!(before.is_none(), "two requests have the number {id}");
         id
     }
 
@@ -48,6 +68,7 @@ impl Life {
 
     pub(super) fn begin_write(&mut self, lba: u64, blocks: u64, stamp: u64) {
         let id = self.next_id;
+        assert!(stamp == 0 || stamp == id, "request {id} writes what {stamp} wrote");
         let mut readings: Vec<&mut Reading> = Vec::new();
         for open in self.open.values_mut() {
             if let Open::Read { reading, .. } = open {
@@ -70,6 +91,11 @@ impl Life {
         let id = self.open(Open::Write { lba, blocks, durable });
         self.judge.stage.submit(id, RequestOp::Write { lba: Lba(lba), frames, force_unit_access: durable });
         Ok(())
+    }
+
+    pub(super) fn flush(&mut self) {
+        let id = self.open(Open::Flush(self.judge.oracle.now()));
+        self.judge.stage.submit(id, RequestOp::Flush);
     }
 
     /// Zeros have the stamp of zeros: trims of one block overlap like writes do.
@@ -108,6 +134,7 @@ impl Life {
         self.judge.look_at_replay();
         self.judge.look_at_first_resync();
         self.judge.look_at_policy();
+        self.check();
         Ok(())
     }
 

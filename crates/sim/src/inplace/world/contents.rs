@@ -78,6 +78,7 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<Contents, Fai
     if !plan.is_clean {
         dirty(plan, random, &mut contents, &mut stamps);
     }
+    assert!(contents.iter().all(|content| content.len() == bytes), "members are alike at first");
     Ok(Contents { members: contents, journal, stamps })
 }
 

@@ -64,7 +64,10 @@ impl Cores {
             to_shard: Line::default(),
             to_control: Line::default(),
         };
+        assert!(self.shards.is_empty() && self.router.is_none(), "an engine is divided twice");
+        assert!(count > 0 && unit_stripes > 0, "{count} shards with units of {unit_stripes} stripes");
         self.shards = volumes.into_iter().map(shard).collect();
+        assert_eq!(self.shards.len(), count, "a volume for each shard");
         let engine = &self.control.engine;
         self.router = Some(Router::new(
             engine.core().spread(count).in_units_of(engine.core().stripe_blocks(), unit_stripes),
@@ -73,6 +76,7 @@ impl Cores {
 
     /// Time of an arrival: mostly soon, sometimes late.
     fn arrival(&mut self, now: Instant) -> Instant {
+        assert!(!self.shards.is_empty(), "a message between shards, where there are none");
         let most = if self.random.chance(1, 8) { 4 * self.latency } else { self.latency / 16 };
         now + Nanos(self.random.below(1 + most))
     }
@@ -111,6 +115,7 @@ impl Cores {
                 RequestOp::Trim { .. } | RequestOp::Flush => 0,
             })
             .sum();
+        assert!(!self.shards.is_empty() || on_their_way == 0, "frames are on their way to no shard");
         let least = all.map(Volume::client_frames_available).min().expect("there is one");
         least.saturating_sub(on_their_way)
     }

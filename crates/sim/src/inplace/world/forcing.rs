@@ -66,6 +66,7 @@ impl Judge {
         if !assembly.is_forced {
             return;
         }
+        assert!(self.forcing.is_wished, "an array is forced, and nobody wished it");
         self.tally.forced += 1;
         let named = doubts(assembly, &[]);
         let geometry = Geometry::of(&shape_of(&self.stage.plan)).expect("a plan of an array");

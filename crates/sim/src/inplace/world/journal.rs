@@ -67,6 +67,7 @@ impl Stage {
             Err(refused) => return Err(Failure::new(format!("no journal is added: {refused}"))),
         };
         let bytes = usize::try_from(sectors * SECTOR_BYTES_U64).expect("small");
+        assert!(sectors > 0, "another journal comes in the place of one that there was");
         let (latency, seed) = (self.plan.latency, self.random.bits());
         let new = DiskHandle::new(vec![0x5a; bytes], self.plan.is_volatile, latency, seed);
         planned.journal.before.iter().for_each(|(sector, bytes)| new.overwrite(*sector, bytes));

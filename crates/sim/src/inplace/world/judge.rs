@@ -70,13 +70,37 @@ impl Judge {
         }
     }
 
+    /// What is known of what may be lost is about members, rows and blocks that are there.
+    pub(super) fn check(&self) {
+        self.stage.check();
+        let (members, rows, blocks) = (
+            self.stage.disks.len(),
+            self.stage.rows(),
+            usize::try_from(self.stage.plan.blocks()).expect("small"),
+        );
+        assert!(
+            self.gone.iter().all(|role| *role < members),
+            "{:?} of {members} members are gone",
+            self.gone
+        );
+        let Doubts { rows: in_doubt, spoiled, done, unrecorded, .. } = &self.doubts;
+        assert_eq!(done.len(), blocks, "writes that were done before the start, by block");
+        assert!(in_doubt.iter().all(|row| *row < rows), "rows {in_doubt:?} of {rows} are in doubt");
+        for (row, of) in spoiled {
+            assert!(*row < rows, "row {row} of {rows} is spoiled");
+            assert!(of.iter().all(|member| *member < members), "row {row} is spoiled on {of:?} of {members}");
+        }
+        assert!(unrecorded.is_subset(&(0..members).collect()), "{unrecorded:?} of {members} had failed");
+        let before = |(done, lba): (&u64, u64)| *done <= self.oracle.done(lba);
+        assert!(done.iter().zip(0..).all(before), "a block lost writes that were done");
+        assert!(self.tally.requests_failed <= self.tally.requests, "more requests failed than were answered");
+    }
+
     /// Counts of what was done.
     pub(super) fn tally(&self) -> Tally {
         Tally { commands: self.stage.commands(), ..self.tally }
     }
-}
 
-impl Judge {
     pub(super) fn is_too_much(&self) -> bool {
         self.gone.len() > self.stage.plan.parities()
     }
@@ -105,6 +129,11 @@ impl Judge {
 
     /// Whether a request may fail because of a block: a read, after so many writes of the block were done, or a write.
     pub(super) fn may_be_lost(&self, lba: u64, done: Option<u64>) -> bool {
+        assert!(
+            done.is_none_or(|done| done <= self.oracle.done(lba)),
+            "a read of block {lba} began after {done:?} writes of {}",
+            self.oracle.done(lba)
+        );
         let row = self.stage.row_of(lba);
         let mut spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
         spoiled.extend(self.blemishes.listed_in(row, lba, done));

@@ -69,6 +69,8 @@ impl Lies {
     /// Two members have each other's places at the next start.
     pub(super) fn exchange(&mut self, one: usize, other: usize) {
         self.places.swap(one, other);
+        let all: BTreeSet<usize> = self.places.iter().copied().collect();
+        assert_eq!(all.len(), self.places.len(), "a role has two places: {:?}", self.places);
     }
 
     /// Disks in the order in which they are found.

@@ -22,9 +22,7 @@ impl Life {
     pub(super) fn new(judge: Judge) -> Life {
         Life { judge, open: BTreeMap::new(), next_id: 1, replies: Vec::new() }
     }
-}
 
-impl Life {
     /// The power fails, and the array is started anew.
     pub(super) fn crash(&mut self) -> Result<bool, Failure> {
         self.cut();
@@ -52,6 +50,8 @@ impl Life {
 
     /// The engine is gone, and this happens to all disks.
     fn lose_engine(&mut self, how: impl Fn(&DiskHandle)) {
+        assert!(self.judge.stage.volume.is_some(), "an engine is lost that was not started");
+        self.judge.check();
         self.judge.look_at_replay();
         self.judge.stage.volume = None;
         let spares = self.judge.stage.spares.iter().map(|(_, disk)| disk);
@@ -71,9 +71,12 @@ impl Life {
     }
 
     pub(super) fn start_anew(&mut self) -> Result<bool, Failure> {
+        assert!(self.judge.stage.volume.is_none(), "an engine is started beside another");
+        assert!(self.open.is_empty(), "{} requests outlive their engine", self.open.len());
         if !self.judge.start()? {
             return Ok(false);
         }
+        self.judge.check();
         self.turn()?;
         Ok(true)
     }
@@ -81,6 +84,8 @@ impl Life {
     /// Stops the engine and looks at what lies on the media.
     pub(super) fn shut(&mut self) -> Result<(), Failure> {
         self.drain()?;
+        assert!(self.open.is_empty(), "{} requests are under way as the engine stops", self.open.len());
+        self.judge.check();
         self.judge.look_at_resync();
         self.judge.stage.volume().engine.core_mut().stop();
         self.turn()?;

@@ -61,6 +61,10 @@ impl Judge {
 
     /// The array starts without these members.
     pub(super) fn tear(&mut self, missing: &BTreeSet<usize>) {
+        let (members, blocks) = (self.stage.disks.len(), self.stage.plan.blocks());
+        assert!(missing.iter().all(|role| *role < members), "{missing:?} of {members} are missing");
+        let in_flight = &self.torn.in_flight;
+        assert!(in_flight.iter().all(|lba| *lba < blocks), "{in_flight:?} of {blocks} blocks were in flight");
         let geometry = Geometry::of(&shape_of(&self.stage.plan)).expect("a plan of an array");
         let chunk_rows = u64::from(self.stage.plan.chunk) / 8;
         for lba in &self.torn.in_flight {

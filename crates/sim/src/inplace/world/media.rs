@@ -36,6 +36,11 @@ impl Judge {
         self.stage.look_at_copies(assembly, &alive)?;
         let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
         self.judge_lists(&members, assembly.newest)?;
+        assert_eq!(
+            reader.blocks(),
+            self.stage.plan.blocks(),
+            "the volume on the media is the one of the plan"
+        );
         self.tally.checks += 1;
         let found = reader.check();
         let is_of_lies = |stripe: &Stripe| self.stage.lies.are_in_stripe(*stripe);

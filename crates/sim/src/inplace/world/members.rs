@@ -57,6 +57,7 @@ impl Stage {
 impl Judge {
     /// A member is no longer to be counted on.
     pub(super) fn lose(&mut self, member: usize) {
+        assert!(member < self.stage.disks.len(), "member {member} of {} goes", self.stage.disks.len());
         self.look_at_resync();
         self.left.push(self.stage.disks[member].clone());
         self.gone.insert(member);

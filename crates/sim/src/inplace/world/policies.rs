@@ -23,6 +23,8 @@ impl Stage {
         let (was_changing, is_replaying) = (engine.core().is_changing(), engine.core().is_replaying());
         let refused = self.volume().begin_change(wish).err();
         let lacking = status.missing.len() + status.rebuilding.len();
+        let members = self.disks.len();
+        assert!(lacking <= members, "{lacking} members of {members} are missing or rebuilt");
         let is_synced = status.resync_left == 0 && status.rows_in_doubt == 0 && !is_replaying;
         let scrubs = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
         let has_end = self.plan.version != Version::V1_0;

@@ -52,6 +52,8 @@ impl Stage {
         beside: BTreeMap<usize, DiskHandle>,
         devices: &mut DeviceSet,
     ) {
+        let members = self.disks.len();
+        assert!(beside.keys().all(|role| *role < members), "{:?} of {members} are replaced", beside.keys());
         for (role, disk) in &beside {
             self.retired.retain(|other| !other.is(disk));
             self.spares.retain(|(_, other)| !other.is(disk));

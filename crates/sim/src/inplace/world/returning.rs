@@ -95,6 +95,7 @@ impl InPlaceWorld {
                 Err(refused) => return self.life.judge.judge_refusal(role, &disk, (events, newest), refused),
             }
         }
+        assert!(!disk.is_lost(), "member {member} returns, and is gone");
         self.life.judge.tally.returned += 1;
         self.life.judge.stage.install(member, disk);
         let disk = &self.life.judge.stage.disks[member];

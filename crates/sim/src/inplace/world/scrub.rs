@@ -44,6 +44,8 @@ impl Judge {
         if scrub.state == ScrubState::Running {
             return Ok(());
         }
+        let (done, total) = (scrub.sectors_done, scrub.sectors_total);
+        assert!(done <= total, "a scrub has looked at {done} sectors of {total}");
         self.has_scrub = false;
         if scrub.state != ScrubState::Done {
             return Ok(());

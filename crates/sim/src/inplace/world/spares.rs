@@ -47,9 +47,11 @@ impl Stage {
         let mut record = [0; SUPERBLOCK_BYTES];
         superblock.encode(&mut record);
         let mut content = vec![0; usize::try_from(device.sectors).expect("small") * 512];
+        let (at, record_sectors) = (superblock.device.super_offset, SUPERBLOCK_BYTES as u64 / 512);
+        assert!(at + record_sectors <= device.sectors, "a superblock at {at} of {} sectors", device.sectors);
         put(&mut content, usize::try_from(superblock.device.super_offset).expect("small") * 512, &record);
         let disk = DiskHandle::new(content, self.plan.is_volatile, self.plan.latency, self.random.bits());
-        let name = format!("spare {number:?}");
+        let name = self.unused_name(format!("spare {number:?}"));
         self.spares.push((name.clone(), disk.clone()));
         let device = self.ways(&disk);
         self.volume().spares.push(Spare { name, superblock, device });
@@ -66,20 +68,29 @@ impl Stage {
         let of = |(member, superblock): (&Member, _)| {
             let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
             let disk = alive[index].clone();
-            let known = self.spares.iter().find(|(_, other)| other.is(&disk));
-            let name = known.map_or_else(|| format!("found {index}"), |(name, _)| name.clone());
-            (name, superblock, disk)
+            (index, superblock, disk)
         };
         let found: Vec<_> = spares_of(assembly).into_iter().map(of).collect();
         let mut spares = Vec::new();
-        for (name, superblock, disk) in found {
+        for (index, superblock, disk) in found {
             self.retired.retain(|other| !other.is(&disk));
-            if !self.spares.iter().any(|(_, other)| other.is(&disk)) {
+            let known = self.spares.iter().find(|(_, other)| other.is(&disk)).map(|(name, _)| name.clone());
+            let name = known.unwrap_or_else(|| {
+                let name = self.unused_name(format!("found {index}"));
                 self.spares.push((name.clone(), disk.clone()));
-            }
+                name
+            });
             spares.push(Spare { name, superblock, device: self.ways(&disk) });
         }
         spares
+    }
+
+    /// A name that no spare has: the engine tells by it which one steps in.
+    fn unused_name(&self, name: String) -> String {
+        let is_free = |name: &String| self.spares.iter().all(|(other, _)| other != name);
+        let others = (2..).map(|count| format!("{name}, {count}"));
+        let mut names = std::iter::once(name.clone()).chain(others);
+        names.find(is_free).expect("there are more names than spares")
     }
 }
 
@@ -92,6 +103,8 @@ impl Judge {
                 continue;
             };
             let (_, disk) = self.stage.spares.remove(place);
+            let members = self.stage.disks.len();
+            assert!(role.index() < members, "a spare steps in as member {role:?} of {members}");
             self.tally.stepped_in += 1;
             self.replace(role.index(), disk);
         }

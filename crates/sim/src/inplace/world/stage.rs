@@ -43,11 +43,20 @@ pub(super) struct Stage {
 impl Stage {
     /// Disks of a new array, on which nothing runs, and the writes that the blocks of the volume come from.
     pub(super) fn new(plan: &Plan) -> Result<(Stage, Vec<u64>), Failure> {
+        plan.check();
         let mut random = Random::from_seed(plan.seed ^ 0x0077_0a1d);
         let Contents { members, journal, stamps } = contents(plan, &mut random)?;
         let mut disk = |content| DiskHandle::new(content, plan.is_volatile, plan.latency, random.bits());
         let disks: Vec<DiskHandle> = members.into_iter().map(&mut disk).collect();
         let journal = JournalDisk::new(journal.map(disk));
+        assert_eq!(disks.len(), plan.members as usize, "a disk for each member");
+        assert_eq!(stamps.len() as u64, plan.blocks(), "a write for each block");
+        assert_eq!(
+            journal.disk().is_some(),
+            matches!(plan.policy, Policy::Journal(_)),
+            "a journal is there where the policy is one: {:?}",
+            plan.policy
+        );
         let stage = Stage {
             plan: plan.clone(),
             disks,
@@ -65,14 +74,28 @@ impl Stage {
         Ok((stage, stamps))
     }
 
+    /// No disk has two places, and those that have a role are as many as members.
+    pub(super) fn check(&self) {
+        assert_eq!(self.disks.len(), self.plan.members as usize, "a disk for each role");
+        let others = self.retired.iter().chain(self.journal.disk());
+        let all: Vec<&DiskHandle> = self.disks.iter().chain(others).collect();
+        for (place, disk) in all.iter().enumerate() {
+            let twice = all[..place].iter().position(|other| other.is(disk));
+            assert!(twice.is_none(), "a disk is at {twice:?} and at {place} of {} places", all.len());
+        }
+        for (place, (name, disk)) in self.spares.iter().enumerate() {
+            let is_named = |(other, _): &(String, DiskHandle)| other == name;
+            assert!(!self.spares[..place].iter().any(is_named), "two spares are named {name}");
+            assert!(!self.retired.iter().any(|other| other.is(disk)), "the spare {name} was put away");
+        }
+    }
+
     /// Commands of all disks.
     pub(super) fn commands(&self) -> u64 {
         let spares = self.spares.iter().map(|(_, disk)| disk).chain(self.replacements.disks());
         self.disks.iter().chain(&self.retired).chain(spares).map(DiskHandle::commands).sum()
     }
-}
 
-impl Stage {
     /// Ways to a disk, for all engines.
     pub(super) fn ways(&self, disk: &DiskHandle) -> Ways {
         ways(disk, self.plan.shards)
@@ -99,6 +122,7 @@ impl Stage {
     }
 
     pub(super) fn submit(&mut self, id: u64, op: RequestOp) {
+        assert!(id > 0, "requests are numbered from one: zero is what the volume began with");
         let now = self.now;
         self.volume().submit(now, Request { id: RequestId(id), op });
     }
@@ -107,7 +131,9 @@ impl Stage {
     pub(super) fn row_of(&self, lba: u64) -> u64 {
         let chunk = u64::from(self.plan.chunk) / 8;
         let data = self.plan.blocks() / (self.plan.stripes * chunk);
-        lba / chunk / data * chunk + lba % chunk
+        let row = lba / chunk / data * chunk + lba % chunk;
+        assert!(row < self.rows(), "block {lba} lies in row {row} of {}", self.rows());
+        row
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -116,6 +142,7 @@ impl Stage {
 
     /// Rows of sectors of a disk.
     pub(super) fn rows_of(&self, sector: u64, sectors: u64) -> Range<u64> {
+        assert!(sectors > 0, "no sectors at {sector}");
         let start = sector.saturating_sub(self.data_offset) / 8;
         start..(sector + sectors).saturating_sub(self.data_offset).div_ceil(8).min(self.rows())
     }
@@ -155,6 +182,10 @@ impl Stage {
 
     /// A disk has a role now; the one before stays about.
     pub(super) fn install(&mut self, role: usize, disk: DiskHandle) {
+        assert!(role < self.disks.len(), "role {role} of {} members", self.disks.len());
+        let is_elsewhere = |(other, own): (usize, &DiskHandle)| other != role && own.is(&disk);
+        let elsewhere = self.disks.iter().enumerate().find_map(|own| is_elsewhere(own).then_some(own.0));
+        assert!(elsewhere.is_none(), "the disk of role {elsewhere:?} gets role {role}");
         if self.disks[role].is(&disk) {
             return;
         }

@@ -118,6 +118,8 @@ impl Judge {
         if !is_clean && !missing.is_empty() && !self.stage.has_logs() && !assembly.is_forced {
             return Err(Failure::new("a dirty array is served without a member"));
         }
+        assert!(self.stage.volume.is_none(), "an engine is started beside another");
+        assert!(missing.len() < self.stage.disks.len(), "an array is served by nobody: {missing:?}");
         self.stage.journal.begin(engine.status().events);
         let devices = self.stage.seat_members(&assembly, (&members, &alive))?;
         let spares = self.stage.spares_there(&assembly, &members, &alive);

@@ -154,6 +154,8 @@ impl InPlaceWorld {
         if let Some(superblocks) = self.life.judge.superblocks_of_md()? {
             self.life.judge.tally.taken_over += 1;
             self.life.judge.stage.settle_parities()?;
+            let members = self.life.judge.stage.disks.len();
+            assert_eq!(superblocks.len(), members, "a superblock for each member");
             for (role, superblock) in superblocks.iter().enumerate() {
                 self.life.judge.stage.write_superblock(role, superblock);
                 self.life.write_as_md(role, superblock)?;
