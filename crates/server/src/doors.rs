@@ -233,6 +233,8 @@ impl Doors {
         result: io::Result<()>,
         more: bool,
     ) -> io::Result<()> {
+        let all = self.wake_fds.len();
+        assert!(index < all, "wake descriptor {index} of {all} is readable");
         if let Err(error) = result {
             log::error!("wake descriptor {index} cannot be polled: {error}");
         } else if !more {

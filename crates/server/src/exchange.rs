@@ -64,6 +64,7 @@ pub fn exchange<A, R>(callers_count: usize) -> io::Result<Sides<A, R>> {
         lines.push(Line { mailbox, outgoing: Vec::new(), taken: 0, seen: Arc::clone(&seen) });
         callers.push(Caller { number, asks, replies, outgoing: Vec::new(), asked: 0, seen });
     }
+    assert!(lines.len() == callers.len(), "{} lines to {} callers", lines.len(), callers.len());
     Ok((Exchange { asks, lines }, callers))
 }
 
@@ -85,6 +86,8 @@ pub(crate) fn mesh<A, R>(owners: usize, loops: usize) -> io::Result<Mesh<A, R>> 
             ways[number].push(Some(caller).filter(|_| number != owner));
         }
     }
+    let all_ways = ways.iter().all(|ways| ways.len() == owners);
+    assert!(all_ways, "each of {loops} loops has a way, or none, to each of {owners} owners");
     Ok((exchanges, ways))
 }
 
@@ -97,11 +100,17 @@ impl<A, R> Exchange<A, R> {
     /// Takes what was asked, with the numbers of the callers.
     pub fn collect(&mut self, into: &mut Vec<(usize, A)>) {
         self.asks.collect(into);
-        into.iter().for_each(|(caller, _)| self.lines[*caller].taken += 1);
+        let lines = self.lines.len();
+        for (caller, _) in into {
+            assert!(*caller < lines, "caller {caller} of {lines} asks");
+            self.lines[*caller].taken += 1;
+        }
     }
 
     /// A reply, which leaves with [`Exchange::send`].
     pub fn reply(&mut self, caller: usize, reply: R) {
+        let lines = self.lines.len();
+        assert!(caller < lines, "caller {caller} of {lines} is answered");
         self.lines[caller].outgoing.push(reply);
     }
 
@@ -171,6 +180,7 @@ impl<A, R> Caller<A, R> {
         if !self.outgoing.is_empty() {
             self.asks.post(&mut self.outgoing);
         }
+        assert!(self.outgoing.is_empty(), "{} asks were not sent", self.outgoing.len());
         self.replies.collect(replies);
     }
 

@@ -40,6 +40,7 @@ impl<T> Mailbox<T> {
         } else {
             tray.letters.append(letters);
         }
+        debug_assert!(letters.is_empty(), "{} letters were left behind", letters.len());
         let must_ring = std::mem::take(&mut tray.reader_sleeps);
         drop(tray);
         if must_ring {
@@ -60,6 +61,7 @@ impl<T> Mailbox<T> {
         let mut tray = self.tray();
         tray.reader_sleeps = false;
         std::mem::swap(&mut tray.letters, into);
+        debug_assert!(tray.letters.is_empty(), "{} letters would be read twice", tray.letters.len());
     }
 
     /// The reader wants to sleep: true when it may, and the bell will wake it.

@@ -22,6 +22,7 @@ const SUBMISSIONS_MAX: u32 = 512;
 
 /// Completions that may be waiting. The kernel keeps more for us if they come (FEAT_NODROP).
 const COMPLETIONS_MAX: u32 = 4096;
+const _: () = assert!(SUBMISSIONS_MAX.is_power_of_two() && COMPLETIONS_MAX >= 2 * SUBMISSIONS_MAX);
 
 /// The ring's name for an operation in flight, for [`Ring::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +120,9 @@ impl<T: Copy> Ring<T> {
     #[must_use]
     pub fn transfers_in_flight(&self) -> usize {
         let moves = |slot: &&InFlight<T>| matches!(slot.work, Work::Receive(..) | Work::Send(..));
-        self.in_flight.iter().flatten().filter(moves).count()
+        let (count, all) = (self.in_flight.iter().flatten().filter(moves).count(), self.in_flight.len());
+        assert!(count + self.vacant.len() <= all, "{count} transfers in {all} places");
+        count
     }
 
     /// Accepts connections until cancelled.
@@ -266,6 +269,8 @@ impl<T: Copy> Ring<T> {
 
     fn complete(&mut self, user_data: u64, result: i32, more: bool) -> Completion<T> {
         let index = usize::try_from(user_data).expect("an index we chose");
+        let places = self.in_flight.len();
+        assert!(index < places, "operation {index} of {places} ends");
         let slot = self.in_flight[index].as_ref().expect("completions come for operations in flight");
         let token = slot.token;
         // Its buffers are given back once: whoever had them twice would free them twice.
@@ -355,6 +360,7 @@ impl Message {
             let (memory, bytes) = transfer.memory_of(piece);
             self.iovecs.push(libc::iovec { iov_base: memory.cast(), iov_len: bytes });
         }
+        assert!(self.iovecs.len() == count, "{} places for {count} pieces", self.iovecs.len());
         self.header.msg_iov = self.iovecs.as_mut_ptr();
         self.header.msg_iovlen = count.try_into().expect("at most IOVECS_MAX");
     }
@@ -363,6 +369,7 @@ impl Message {
 /// Takes ownership of a descriptor that the kernel just made for us.
 #[allow(unsafe_code)]
 fn adopt(fd: i32) -> OwnedFd {
+    assert!(fd >= 0, "{fd} is no descriptor");
     // SAFETY: a successful accept returns a new descriptor that nobody else knows of.
     // WHY: io_uring returns it as a number.
     unsafe { OwnedFd::from_raw_fd(fd) }

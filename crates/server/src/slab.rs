@@ -69,6 +69,8 @@ impl<T> Slab<T> {
         debug_assert!(!self.vacant.contains(&key.index), "slot {} is vacant twice", key.index);
         slot.generation = slot.generation.wrapping_add(1);
         self.vacant.push(key.index);
+        let (vacant, all) = (self.vacant.len(), self.slots.len());
+        assert!(vacant <= all, "{vacant} slots of {all} are vacant");
         Some(entry)
     }
 
@@ -86,12 +88,14 @@ impl<T> Slab<T> {
 
     /// The keys of all entries, into a vector that the caller reuses.
     pub fn keys(&self, into: &mut Vec<Key>) {
+        let before = into.len();
         let slots = (0_u32..).zip(&self.slots);
         into.extend(
             slots
                 .filter(|(_, slot)| slot.entry.is_some())
                 .map(|(index, slot)| Key { index, generation: slot.generation }),
         );
+        assert!(into.len() - before == self.len(), "{} keys of {} entries", into.len() - before, self.len());
     }
 }
 

@@ -34,3 +34,6 @@ pub const QUEUES_MAX: usize = 16;
 
 /// Longest queue.
 pub const QUEUE_SIZE_MAX: u16 = 1024;
+const _: () = assert!(QUEUE_SIZE_MAX.is_power_of_two());
+// A message that comes with a descriptor names its queue by 8 bits.
+const _: () = assert!(QUEUES_MAX <= 256);

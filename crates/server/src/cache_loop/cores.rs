@@ -76,6 +76,7 @@ fn equip<'c>(
     }
     let nodes = node::build(operator, spread, owned, loops)?;
     let fronts = fronts_of(config, service, without_clients);
+    assert!(fronts.len() == loops, "{} fronts of {loops} loops", fronts.len());
     let mut own_fds = wake_fds.into_iter();
     let all = nodes.into_iter().zip(fronts).zip(Peers::of(loops)?);
     let equipment = all.map(|((node, front), peers)| {

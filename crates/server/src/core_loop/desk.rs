@@ -215,6 +215,7 @@ impl<'v> Desk<'v> {
         let lba = entry.range.first_block().plus(first_block);
         let blocks = u32::try_from(blocks).expect("a part is at most 256 blocks");
         self.count_part(operation, is_last);
+        assert!(first_block < 1 << 30, "the id of a part has no room for block {first_block}");
         let id = RequestId(u64::from(operation.index()) | (first_block << 32));
         self.volume.submit(self.now, Request { id, op: RequestOp::Read { lba, blocks } });
     }

@@ -37,6 +37,7 @@ const REQUESTS_MAX: usize = 1024;
 
 /// Requests that one queue may give in a turn.
 const REQUESTS_PER_TURN_MAX: usize = 256;
+const _: () = assert!(REQUESTS_PER_TURN_MAX <= REQUESTS_MAX);
 
 /// Why a front end is cut off.
 #[derive(Debug, Error)]
@@ -158,6 +159,8 @@ impl Guest {
         if memory.is_torn() {
             return Err(GuestFault::MemoryGone);
         }
+        let (lines, vrings) = (self.lines.len(), self.session.vrings.len());
+        assert!(lines == vrings, "{lines} lines to {vrings} queues");
         for (index, (line, vring)) in self.lines.iter_mut().zip(&mut self.session.vrings).enumerate() {
             let has_news = std::mem::take(&mut line.has_news) && vring.rings.wants_call(memory)?;
             let is_new = std::mem::take(&mut line.is_new_call);

@@ -21,6 +21,7 @@ const STAGING_SMALL_BYTES: usize = 4096;
 
 /// Staging bytes of a client that fills the small buffer: some sixty requests of 4 KiB per receive.
 const STAGING_BYTES: usize = 256 << 10;
+const _: () = assert!(STAGING_SMALL_BYTES < STAGING_BYTES);
 
 /// Payloads up to this long are taken from staging once they are complete, so a client that
 /// stalls in the middle of one holds no frames.

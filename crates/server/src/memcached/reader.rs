@@ -9,6 +9,7 @@ use super::request::{Request, Store, read};
 pub const LINE_BYTES_MAX: usize = 2048;
 /// Longest line of a retrieval.
 pub const RETRIEVAL_BYTES_MAX: usize = (1 << 20) - 1;
+const _: () = assert!(LINE_BYTES_MAX <= RETRIEVAL_BYTES_MAX);
 
 /// How requests of the binary protocol begin, which no line does. It has no ends of lines, so its clients would wait for ever.
 const BINARY_MAGIC: u8 = 0x80;

@@ -7,6 +7,7 @@ use crate::resp::usage::Use;
 
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
+const _: () = assert!(KEY_BYTES_MAX <= cache::format::record::KEY_BYTES_MAX);
 /// Longest block that a line may announce.
 const BLOCK_BYTES_MAX: i32 = i32::MAX - 2;
 /// Longest opaque token, with its letter.

@@ -128,6 +128,7 @@ impl Session {
     ) -> (usize, Pause) {
         let mut consumed = 0;
         loop {
+            assert!(consumed <= input.len(), "{consumed} bytes are consumed of {}", input.len());
             self.write_answers();
             if self.is_leaving && self.has_begun_all() {
                 return (input.len(), Pause::Leaving);
@@ -346,6 +347,8 @@ impl Session {
             self.answers_bytes -= said.bytes_held();
             said.write(&mut self.output);
         }
+        let (requests, entries) = (self.requests, self.entries.len());
+        assert!(requests <= entries, "{requests} requests are under way in {entries} places");
         self.is_fenced &= !(self.entries.is_empty() && self.flush.is_none());
     }
 

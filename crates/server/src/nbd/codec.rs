@@ -12,6 +12,7 @@
 //! option reply      magic:u64 option:u32 kind:u32 length:u32 [data]                    = 20 bytes
 //! ```
 
+use super::transmission::PAYLOAD_BYTES_MAX;
 use thiserror::Error;
 
 /// First eight bytes a server sends.
@@ -35,6 +36,11 @@ pub const SIMPLE_REPLY_BYTES: usize = 16;
 pub const CHUNK_BYTES: usize = 20;
 /// Bytes of an option without its data.
 pub const OPTION_BYTES: usize = 16;
+
+const _: () = assert!(REQUEST_BYTES == 4 + 2 + 2 + 8 + 8 + 4);
+const _: () = assert!(SIMPLE_REPLY_BYTES == 4 + 4 + 8);
+const _: () = assert!(CHUNK_BYTES == 4 + 2 + 2 + 8 + 4);
+const _: () = assert!(OPTION_BYTES == 8 + 4 + 4);
 
 /// Handshake flags, the same bits from the server and from the client.
 pub mod handshake_flags {
@@ -390,6 +396,7 @@ pub fn parse_name(bytes: &[u8]) -> Result<String, CodecError> {
 
 /// Appends the server's greeting.
 pub fn push_greeting(out: &mut Vec<u8>) {
+    assert!(out.is_empty(), "{} bytes would come before the greeting", out.len());
     out.extend(GREETING_MAGIC.to_be_bytes());
     out.extend(OPTION_MAGIC.to_be_bytes());
     out.extend((handshake_flags::FIXED_NEWSTYLE | handshake_flags::NO_ZEROES).to_be_bytes());
@@ -400,6 +407,7 @@ pub fn push_greeting(out: &mut Vec<u8>) {
 /// # Panics
 /// When `data` exceeds 4 GiB; the server's own texts do not.
 pub fn push_option_reply(out: &mut Vec<u8>, option: OptionKind, kind: u32, data: &[u8]) {
+    assert!(kind != option_reply::ACK || data.is_empty(), "an acknowledgement carries nothing");
     out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     out.extend(option.number().to_be_bytes());
     out.extend(kind.to_be_bytes());
@@ -440,6 +448,8 @@ pub struct ChunkHeader {
 
 /// Appends a structured chunk's header; `length` bytes follow it.
 pub fn push_chunk(out: &mut Vec<u8>, header: ChunkHeader) {
+    let is_empty = header.kind != chunk::NONE || (header.done && header.length == 0);
+    assert!(is_empty, "a chunk of nothing ends its reply: {header:?}");
     let flags = if header.done { chunk::FLAG_DONE } else { 0 };
     out.extend(STRUCTURED_REPLY_MAGIC.to_be_bytes());
     out.extend(flags.to_be_bytes());
@@ -450,6 +460,7 @@ pub fn push_chunk(out: &mut Vec<u8>, header: ChunkHeader) {
 
 /// Appends the header of a data chunk; `data_bytes` of data follow it.
 pub fn push_data_chunk(out: &mut Vec<u8>, cookie: u64, done: bool, offset: u64, data_bytes: u32) {
+    assert!((1..=PAYLOAD_BYTES_MAX).contains(&data_bytes), "{data_bytes} bytes of data in a chunk");
     push_chunk(out, ChunkHeader { done, kind: chunk::OFFSET_DATA, cookie, length: data_bytes + 8 });
     out.extend(offset.to_be_bytes());
 }

@@ -20,6 +20,7 @@ pub const OPTION_DATA_BYTES_MAX: u32 = 4096 + 256;
 /// Longest data of an option that is skipped with an answer; a client that announces more is not
 /// negotiating.
 pub const OPTION_SKIP_BYTES_MAX: u32 = 1 << 20;
+const _: () = assert!(OPTION_DATA_BYTES_MAX < OPTION_SKIP_BYTES_MAX);
 
 /// An export: a name under which clients find the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +129,11 @@ impl Handshake {
         };
         match result {
             Err(HandshakeError::Codec(CodecError::Incomplete)) => Ok((0, Progress::NeedMore)),
-            other => other,
+            other => {
+                let taken = other.as_ref().map_or(0, |(taken, _)| *taken);
+                assert!(taken <= bytes.len(), "{taken} bytes are taken of {}", bytes.len());
+                other
+            }
         }
     }
 
@@ -139,6 +144,7 @@ impl Handshake {
         if flags & !(fixed | no_zeroes) != 0 {
             return Err(HandshakeError::ClientFlags(flags));
         }
+        assert!(matches!(self.stage, Stage::ClientFlags), "flags are taken once: {:?}", self.stage);
         self.zeroes = flags & no_zeroes == 0;
         self.stage = Stage::Option;
         Ok((4, Progress::NeedMore))
@@ -158,6 +164,7 @@ impl Handshake {
         let rest = &bytes[codec::OPTION_BYTES..];
         let data = rest.get(..data_bytes).ok_or(CodecError::Incomplete)?;
         let progress = self.answer(header.kind, data, offer, out)?;
+        assert!(matches!(self.stage, Stage::Option), "an option that was kept is skipped: {:?}", self.stage);
         Ok((codec::OPTION_BYTES + data_bytes, progress))
     }
 
@@ -172,6 +179,7 @@ impl Handshake {
         }
         codec::push_option_reply(out, header.kind, option_reply::ERR_TOO_BIG, b"the option is too long");
         let bytes_left = usize::try_from(header.length).map_err(|_| CodecError::Malformed)?;
+        assert!(bytes_left > 0, "what is too long to be kept has bytes");
         self.stage = Stage::Skip { bytes_left };
         Ok((codec::OPTION_BYTES, Progress::NeedMore))
     }
@@ -303,6 +311,7 @@ const INFORMATION: [u16; 3] = [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE];
 
 /// Encodes a piece of [`INFORMATION`].
 fn information(kind: u16, export: &ExportConfig) -> Vec<u8> {
+    assert!(INFORMATION.contains(&kind), "information {kind} is not ours to give");
     let mut data = kind.to_be_bytes().to_vec();
     match kind {
         info::NAME => data.extend(export.name.as_bytes()),

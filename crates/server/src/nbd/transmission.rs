@@ -15,6 +15,7 @@ use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
 
 /// Longest read or write: what the protocol recommends servers to accept.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+const _: () = assert!((PAYLOAD_BYTES_MAX as usize).is_multiple_of(BLOCK_BYTES));
 
 /// Flags that say what the export can do. DF means something only with structured replies.
 #[must_use]

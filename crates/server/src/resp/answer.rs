@@ -147,6 +147,8 @@ impl Output {
     #[must_use]
     pub fn take(&mut self, empty: Vec<u8>) -> (Vec<u8>, Vec<(usize, Value)>) {
         assert!(empty.is_empty(), "{} bytes would come before the next answers", empty.len());
+        let bytes: usize = self.values.iter().map(|(_, value)| value.len()).sum();
+        assert!(bytes == self.values_bytes, "values have {bytes} bytes, not {}", self.values_bytes);
         self.values_bytes = 0;
         (std::mem::replace(&mut self.bytes, empty), std::mem::take(&mut self.values))
     }

@@ -7,6 +7,7 @@ pub mod extended;
 
 /// Digits of the longest integer, with its sign.
 const INTEGER_BYTES_MAX: usize = 20;
+const _: () = assert!(i64::MIN.unsigned_abs().ilog10() as usize + 2 == INTEGER_BYTES_MAX);
 
 /// Reads a canonical integer.
 #[must_use]

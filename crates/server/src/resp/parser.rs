@@ -22,6 +22,7 @@ pub const ARGUMENTS_MAX: i64 = 1 << 20;
 /// Limits for those who have not said the password.
 const STRANGER_ARGUMENTS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: i64 = 16 << 10;
+const _: () = assert!(STRANGER_ARGUMENTS_MAX <= ARGUMENTS_MAX);
 
 /// Limits of the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -273,6 +273,7 @@ impl Session {
         self.key = Some(key);
         let mut consumed = 0;
         loop {
+            assert!(consumed <= input.len(), "{consumed} bytes are consumed of {}", input.len());
             self.state.write_answers();
             if self.state.is_leaving && self.running.is_none() {
                 front.admit_others(key);
@@ -446,6 +447,8 @@ impl Session {
                 return Ok(0);
             }
             Step::Wait(cursor) => {
+                let is_owed = cursor >= running.cursor && !self.state.pending.is_empty();
+                assert!(is_owed, "`{}` waits at {cursor} for nothing", command.full_name);
                 (running.cursor, running.waits) = (cursor, true);
                 return Err(Pause::Outcomes);
             }

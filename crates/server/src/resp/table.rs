@@ -68,22 +68,26 @@ impl Command {
     }
 
     const fn fence(mut self) -> Command {
+        assert!(!self.is_at_once, "a command that runs within MULTI waits for nobody");
         self.is_fence = true;
         self
     }
 
     const fn at_once(mut self) -> Command {
+        assert!(!self.is_fence, "a fence within MULTI would wait for its own transaction");
         self.is_at_once = true;
         self
     }
 
     const fn with(mut self, subcommands: &'static [Command]) -> Command {
+        assert!(!subcommands.is_empty() && self.arity < 0, "parts are told apart by a second argument");
         self.subcommands = subcommands;
         self
     }
 
     /// A part whose second argument is a key.
     const fn of_key(mut self, categories: &'static str) -> Command {
+        assert!(self.arity.unsigned_abs() > 2, "the second argument is there");
         self.keys = Keys { first: 2, last: 2, step: 1 };
         self.belonging_to("readonly", categories)
     }
@@ -95,11 +99,13 @@ impl Command {
     }
 
     const fn tips(mut self, tips: &'static str) -> Command {
+        assert!(self.tips.is_empty() && !tips.is_empty(), "tips are given once");
         self.tips = tips;
         self
     }
 
     const fn docs(mut self, group: &'static str, since: &'static str, summary: &'static str) -> Command {
+        assert!(!group.is_empty(), "a command belongs to a group");
         self.docs = (group, since, summary);
         self
     }
@@ -118,6 +124,9 @@ const fn command(
     categories: &'static str,
     run: fn(&mut Call<'_>) -> Step,
 ) -> Command {
+    assert!(!name.is_empty() && arity != 0, "the name is among the arguments");
+    assert!(arity.unsigned_abs() > keys.first as u64, "the first key is among those that must be there");
+    assert!((keys.first == 0) == (keys.step == 0), "keys have a step, and nothing else has");
     Command {
         name,
         full_name: name,
@@ -140,6 +149,7 @@ const fn part(
     arity: i64,
     run: fn(&mut Call<'_>) -> Step,
 ) -> Command {
+    assert!(full_name.len() > name.len() + 1, "a part has its command before its name");
     let mut part = command(name, arity, "noscript loading stale", NO_KEYS, "@slow @connection", run)
         .docs("server", "", "");
     part.full_name = full_name;

@@ -41,7 +41,8 @@ pub const FEATURES: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7;
 /// Places in the character device: descriptors of requests, then their data by queue and tag.
 pub const DESCRIPTORS_AT: u64 = 0;
 const DATA_AT: u64 = 0x8000_0000;
-const TAG_SHIFT: u32 = 25;
+pub const TAG_SHIFT: u32 = 25;
+const _: () = assert!(DESCRIPTORS_AT + ((DESCRIPTOR_BYTES as u64) << u16::BITS) <= DATA_AT);
 
 /// Length of the descriptor of a request (`struct ublksrv_io_desc`).
 pub const DESCRIPTOR_BYTES: usize = 24;
@@ -56,6 +57,7 @@ pub const CONTROL_BYTES: usize = 80;
 
 /// A command of the control device.
 pub fn control(device: u32, data: u64, buffer: (u64, u16)) -> [u8; CONTROL_BYTES] {
+    assert!((buffer.0 == 0) == (buffer.1 == 0), "a buffer has a place and a length: {buffer:?}");
     let mut bytes = [0; CONTROL_BYTES];
     put(&mut bytes, 0, &device.to_le_bytes());
     // No queue.
@@ -149,6 +151,8 @@ impl Params {
     pub const BYTES: usize = 60;
 
     pub fn encode(&self) -> [u8; Params::BYTES] {
+        let (block, size) = (u64::from(self.block_bytes), self.size_bytes);
+        assert!(block.is_power_of_two() && size.is_multiple_of(block), "{self} are no whole blocks");
         let mut bytes = [0; Params::BYTES];
         let shift = u8::try_from(self.block_bytes.ilog2()).expect("at most 12");
         let sectors_max = self.bytes_max / u32::try_from(SECTOR_BYTES).expect("512");

@@ -28,6 +28,7 @@ const GLANCE_MAX: Duration = Duration::from_secs(1);
 /// Requests that a device may have, and the longest of them.
 const DEPTH: u16 = 128;
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
+const _: () = assert!(REQUEST_BYTES_MAX <= 1 << abi::TAG_SHIFT);
 
 /// Number that lets the kernel choose one.
 const ANY: u32 = u32::MAX;

@@ -27,6 +27,10 @@ const RANGE_BYTES: usize = 16;
 /// Longest range of a discard or write-zeroes: 1 GiB.
 const RANGE_SECTORS_MAX: u32 = 1 << 21;
 
+const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
+const _: () = assert!(RANGE_BYTES == 8 + 4 + 4);
+const _: () = assert!(RANGE_SECTORS_MAX as u64 * SECTOR_BYTES == 1 << 30);
+
 /// Bits of features.
 pub mod feature {
     /// A limit of segments.
@@ -256,5 +260,6 @@ fn parse_ranges(chain: &Chain, memory: &Mapped, disk: &Disk, flags_allowed: u32)
             ranges.push(range);
         }
     }
+    assert!(ranges.len() <= RANGES_MAX, "{} ranges of {RANGES_MAX}", ranges.len());
     Ok(Command::Zero(ranges))
 }

@@ -21,6 +21,9 @@ pub const DESCRIPTORS_MAX: usize = 128;
 
 const DESCRIPTOR_BYTES: u64 = 16;
 
+const _: () = assert!(SEGMENTS_MAX as usize + 2 == DESCRIPTORS_MAX);
+const _: () = assert!(size_of::<Descriptor>() as u64 == DESCRIPTOR_BYTES);
+
 /// Fault of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChainFault {
@@ -73,6 +76,7 @@ impl Segments {
             return false;
         }
         let mut left = u32::try_from(into.len()).expect("a header is short");
+        assert!(self.bytes >= u64::from(left), "{left} bytes were read of {}", self.bytes);
         self.bytes -= u64::from(left);
         while left > 0 {
             let (address, bytes) = &mut self.runs[0];
@@ -238,6 +242,7 @@ impl Table {
             return Err(ChainFault::Table);
         }
         let size = u32::try_from(bytes / DESCRIPTOR_BYTES).expect("less than the length");
+        assert!(size > 0, "a table of {bytes} bytes has descriptors");
         Ok(Table { address: descriptor.addr(), size })
     }
 

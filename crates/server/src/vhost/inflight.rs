@@ -36,6 +36,10 @@ const AT_USED_INDEX: u64 = 14;
 const AT_NEXT: u64 = 6;
 const AT_COUNTER: u64 = 8;
 
+const _: () = assert!(AT_USED_INDEX + size_of::<u16>() as u64 == HEAD_BYTES);
+const _: () = assert!(AT_NEXT + size_of::<u16>() as u64 == AT_COUNTER);
+const _: () = assert!(AT_COUNTER + size_of::<u64>() as u64 == ENTRY_BYTES);
+
 /// Fault of an inflight region.
 #[derive(Debug, Error)]
 pub enum InflightError {
@@ -107,6 +111,7 @@ fn bytes_needed(place: InflightPlace) -> Result<u64, InflightError> {
 /// When its shape is impossible, or there is no memory.
 pub fn make_region(place: InflightPlace) -> Result<(InflightPlace, OwnedFd), InflightError> {
     let bytes = bytes_needed(place)?;
+    assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "a region of {bytes} bytes");
     let descriptor =
         rustix::fs::memfd_create("zoneweave-inflight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&descriptor, bytes)?;
@@ -217,6 +222,8 @@ impl QueuePart<'_> {
             return Ok(false);
         }
         let before = QueuePart { size: entries.max(self.size), ..self };
+        let most = self.inflight.queue_size;
+        assert!(before.size <= most, "queue {} had {} entries of {most}", self.index, before.size);
         for head in 0..before.size {
             if self.inflight.memory.load::<u8>(before.entry(head, 0), Ordering::Relaxed)? != 0 {
                 return Ok(false);

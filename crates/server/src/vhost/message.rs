@@ -33,6 +33,10 @@ const VRING_INDEX_MASK: u64 = 0xff;
 /// Bytes of a region in a memory table.
 const REGION_BYTES: usize = 32;
 
+const _: () = assert!(8 + REGIONS_MAX * REGION_BYTES == PAYLOAD_BYTES_MAX);
+const _: () = assert!(12 + CONFIG_BYTES_MAX as usize <= PAYLOAD_BYTES_MAX);
+const _: () = assert!(VERSION_MASK & (FLAG_REPLY | FLAG_NEED_REPLY) == 0);
+
 /// A region of the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -283,7 +287,9 @@ fn parse_regions(payload: &[u8], wrong_length: MessageError) -> Result<Vec<Regio
     let regions = regions.ok_or(MessageError::Regions(count))?;
     // Some front ends send the table in its longest form.
     let table = payload[8..].get(..regions * REGION_BYTES).ok_or(wrong_length)?;
-    Ok(table.chunks_exact(REGION_BYTES).map(Region::of).collect())
+    let table: Vec<Region> = table.chunks_exact(REGION_BYTES).map(Region::of).collect();
+    assert!(table.len() == regions, "{} regions of {regions}", table.len());
+    Ok(table)
 }
 
 fn parse_config(payload: &[u8], wrong_length: MessageError) -> Result<ConfigRange, MessageError> {
@@ -399,6 +405,7 @@ impl InflightPlace {
         bytes.extend(self.queues_count.to_ne_bytes());
         bytes.extend(self.queue_size.to_ne_bytes());
         bytes.extend([0; 4]);
+        assert!(bytes.len() == 24, "the structure has {} bytes", bytes.len());
         bytes
     }
 }

@@ -100,6 +100,7 @@ impl RingPair {
         if self.is_running || !matches!(size_set, Some(Ok(()))) {
             return Err(QueueFault::Size(size));
         }
+        assert!(self.queue.size().is_power_of_two(), "queue {} has {size} descriptors", self.index);
         Ok(())
     }
 
@@ -128,6 +129,7 @@ impl RingPair {
         inflight: Option<&Inflight>,
         has_event_idx: bool,
     ) -> Result<(), QueueFault> {
+        assert!(!self.is_running, "queue {} is started twice", self.index);
         self.place(memory)?;
         self.queue.set_event_idx(has_event_idx);
         let used =
@@ -229,6 +231,8 @@ impl RingPair {
         head: u16,
         bytes: u32,
     ) -> Result<(), QueueFault> {
+        let size = self.queue.size();
+        assert!(head < size, "head {head} was taken of queue {} of {size}", self.index);
         let part = inflight.map(|inflight| inflight.queue(self.index, self.queue.size())).transpose()?;
         if let Some(part) = part {
             part.before_used(head)?;

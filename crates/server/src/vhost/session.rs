@@ -204,6 +204,7 @@ impl Session {
                 let (index, vring) = self.vring(index)?;
                 vring.kick = None;
                 let base = vring.rings.stop();
+                assert!(!vring.rings.is_running(), "queue {index} was stopped");
                 Ok(Reaction::Stopping(index, base))
             }
             ref other => unreachable!("{other:?} is of no queue"),
@@ -244,6 +245,7 @@ impl Session {
                 vring.rings.enable(true);
             }
         }
+        assert!(vring.rings.is_running(), "queue {place} was started, or ran");
         Ok(Reaction::Kick(place))
     }
 
@@ -269,6 +271,7 @@ impl Session {
     /// The answer for a queue whose last request has ended.
     #[must_use]
     pub fn stopped(index: usize, base: u16) -> Vec<u8> {
+        assert!(index < QUEUES_MAX, "queue {index} of {QUEUES_MAX} was stopped");
         let index = u32::try_from(index).expect("few queues");
         [index, base.into()].map(u32::to_ne_bytes).as_flattened().to_vec()
     }

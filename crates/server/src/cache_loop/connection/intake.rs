@@ -19,6 +19,7 @@ pub(super) const INPUT_BYTES_MIN: usize = 1 << 10;
 pub(super) const INPUT_BYTES: usize = 64 << 10;
 /// Input bytes that it keeps from one long command to the next, while memory is ample.
 const INPUT_BYTES_KEPT: usize = 256 << 10;
+const _: () = assert!(INPUT_BYTES_MIN <= INPUT_BYTES && INPUT_BYTES <= INPUT_BYTES_KEPT);
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -66,6 +66,7 @@ impl Mail {
                 }
             }
             let count = received.as_ref().map_or(0, |received| received.bytes);
+            assert!(have + count <= wanted, "{count} bytes came behind {have} of {wanted}");
             self.bytes.truncate(have + count);
             match received {
                 Ok(_) if count == 0 => return Ok(Read::Ended),
@@ -133,6 +134,8 @@ impl Guest {
     pub(in crate::core_loop) fn end_stopping(&mut self) -> Result<bool, GuestFault> {
         match self.stopping {
             Some((queue, base)) if self.lines[queue].in_flight == 0 => {
+                let is_running = self.session.vrings[queue].rings.is_running();
+                assert!(!is_running, "queue {queue} runs, and its end is told");
                 self.stopping = None;
                 self.say(message::GET_VRING_BASE, &Session::stopped(queue, base), None)?;
                 Ok(true)

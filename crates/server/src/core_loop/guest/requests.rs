@@ -71,6 +71,7 @@ impl Guest {
     }
 
     fn take(&mut self, queue: usize) -> Result<Option<u16>, GuestFault> {
+        assert!(self.held.is_none(), "queue {queue} gives a request while {:?} is held", self.held);
         let session = &mut self.session;
         let Some(memory) = &session.memory else { return Ok(None) };
         let head = session.vrings[queue].rings.take(memory, session.inflight.as_ref())?;
@@ -268,6 +269,7 @@ impl Guest {
 
 /// Copies a part of a write into its frames.
 fn fill(frames: &mut [Frame], cut: Cut, data: &Segments, memory: &Mapped, mut offset: u64) -> bool {
+    assert!(frames.len() as u64 == cut.blocks(), "{} frames for {cut:?}", frames.len());
     if let Cut::Merge { from, to, .. } = cut {
         return data.read(memory, offset, &mut frames[0].data[from..to]);
     }

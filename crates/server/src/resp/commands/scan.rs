@@ -23,6 +23,7 @@ const LOOKS_MIN: u64 = 256;
 const STRIDE: usize = 256;
 /// The same of RANDOMKEY, which takes one of the keys.
 const STRIDE_RANDOM: usize = 8;
+const _: () = assert!(COUNT <= COUNT_MAX && STRIDE_RANDOM <= STRIDE);
 
 fn chosen(pattern: Option<&[u8]>) -> Chosen {
     match pattern {

@@ -6,6 +6,7 @@ const LIMB_BITS: u32 = 64;
 /// Largest power of ten in a limb, and its digits.
 const POWER: u64 = 10_000_000_000_000_000_000;
 const POWER_DIGITS: usize = 19;
+const _: () = assert!(POWER.ilog10() as usize == POWER_DIGITS && POWER.is_multiple_of(10));
 
 /// Limbs of 64 bits, the lowest first, none of them zero at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
