@@ -11,7 +11,7 @@ use crate::log::append::Appender;
 use crate::log::core::Core;
 use crate::log::core::Event;
 use crate::log::segment::SegmentSlot;
-use crate::log::stripe::Stripes;
+use crate::log::stripe::{StripeSlot, Stripes};
 use crate::log::token::Waiter;
 use crate::log::writer::WaitingChunk;
 use base::frame::Frame;
@@ -84,7 +84,7 @@ impl Stripes {
     pub(super) fn land(
         &mut self,
         core: &mut Core,
-        (slot, piece): (u32, usize),
+        (slot, piece): (StripeSlot, usize),
         drive: usize,
         (status, offset): (Status, u32),
         fx: &mut Effects,
@@ -132,7 +132,7 @@ impl Stripes {
     }
 
     /// Notes that a stripe has one piece less to wait for.
-    pub(super) fn piece_done(&mut self, core: &mut Core, slot: u32) {
+    pub(super) fn piece_done(&mut self, core: &mut Core, slot: StripeSlot) {
         let stripe = self.slots.get_mut(slot);
         assert!(stripe.pieces_pending > 0, "a piece of stripe {} is done once", stripe.stripe);
         stripe.pieces_pending -= 1;

@@ -9,6 +9,7 @@ use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::policy::decision::Decisions;
 use crate::log::rot::DamageLog;
 use crate::log::segment::{EPOCH_SHIFT_SEGMENT, Segment, SegmentSlot, SegmentState, SegmentTable};
+use crate::log::stripe::StripeSlot;
 use base::erasure::PieceSet;
 use base::frame::FramePool;
 use std::collections::VecDeque;
@@ -33,11 +34,11 @@ pub enum Event {
     /// A zone of a segment takes no more writes.
     ZoneRetired(SegmentSlot),
     /// A stripe lacks a piece in a zone that takes no more writes: it goes to another segment.
-    StripeRefused(u32),
+    StripeRefused(StripeSlot),
     /// Every piece of a stripe is where it must be.
-    StripeDurable(u32),
+    StripeDurable(StripeSlot),
     /// A stripe can be written nowhere.
-    StripeFailed(u32),
+    StripeFailed(StripeSlot),
     /// Every member knows which others are there, and slots of the write area waited for that.
     SlotsRecorded,
 }

@@ -5,6 +5,7 @@ use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::core::Event;
 use crate::log::segment::Segment;
+use crate::log::stripe::StripeSlot;
 use crate::log::{Effects, Waiter};
 use base::erasure::{ErasureCode, PieceSet};
 use base::units::ZoneIndex;
@@ -43,7 +44,7 @@ pub struct Membership {
     records_pending: u32,
     changed_again: bool,
     /// Stripes that are complete but for a member whose failure is not recorded yet.
-    pub stripes_waiting: Vec<u32>,
+    pub stripes_waiting: Vec<StripeSlot>,
     /// Zones of each member that were given up since the mount.
     zones_retired: Vec<u32>,
     /// What members are blamed for that failed since the mount.

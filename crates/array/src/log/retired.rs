@@ -23,7 +23,7 @@ use crate::log::append::Appender;
 use crate::log::blame::Blame;
 use crate::log::core::{Core, Event};
 use crate::log::segment::{SegmentSlot, SegmentState};
-use crate::log::stripe::{Origin, Stripe};
+use crate::log::stripe::{Origin, Stripe, StripeSlot};
 use base::erasure::PieceSet;
 use zone::device::Status;
 use zone::format::header::{Stream, WriteMode};
@@ -122,7 +122,7 @@ impl Appender<'_> {
     }
 
     /// A stripe goes to another segment, with all of its pieces.
-    pub(super) fn bind_elsewhere(&mut self, slot: u32, fx: &mut Effects) {
+    pub(super) fn bind_elsewhere(&mut self, slot: StripeSlot, fx: &mut Effects) {
         let stripe = self.stripes.slots.get_mut(slot);
         let (segment_slot, number, stream) = (stripe.segment, stripe.stripe, stripe.stream);
         assert!(stripe.pieces_pending == 0, "nothing of a stripe that goes elsewhere is with a drive");
@@ -148,7 +148,7 @@ impl Appender<'_> {
 
     /// A drive that is gone had frames of a stripe that is to go elsewhere. What is left of it is where it is, and counts without
     /// those whose zone took no more: they are taken out.
-    fn go_on_without(&mut self, slot: u32, fx: &mut Effects) {
+    fn go_on_without(&mut self, slot: StripeSlot, fx: &mut Effects) {
         let segment = self.core.segments.get(self.stripes.slots.get(slot).segment);
         for drive in segment.retired_drives() {
             self.core.fail_member(drive, Blame::DataGone, fx);

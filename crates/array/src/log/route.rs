@@ -9,6 +9,7 @@ use crate::log::pba::Location;
 use crate::log::pba::Pba;
 use crate::log::stripe::Origin;
 use crate::log::stripe::StripeBlock;
+use crate::log::stripe::StripeSlot;
 use crate::log::{Effects, Shard};
 use base::units::DriveIndex;
 use zone::device::{Completion, Status};
@@ -59,7 +60,7 @@ impl Shard {
     /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
     pub(super) fn on_chunk(
         &mut self,
-        (slot, part): (u32, u32),
+        (slot, part): (StripeSlot, u32),
         drive: usize,
         completion: Completion,
         fx: &mut Effects,
@@ -93,7 +94,7 @@ impl Shard {
     /// A piece of a stripe was written, or was not.
     fn on_piece(
         &mut self,
-        (slot, piece): (u32, usize),
+        (slot, piece): (StripeSlot, usize),
         drive: usize,
         outcome: (Status, u32),
         fx: &mut Effects,
@@ -161,7 +162,7 @@ impl Shard {
     }
 
     /// Every piece is where it must be: index the blocks and answer who waits for them.
-    fn on_stripe_durable(&mut self, slot: u32, fx: &mut Effects) {
+    fn on_stripe_durable(&mut self, slot: StripeSlot, fx: &mut Effects) {
         let stripe = self.stripes.slots.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
@@ -205,7 +206,7 @@ impl Shard {
     }
 
     /// A stripe can be written nowhere: its requests fail.
-    fn fail_stripe(&mut self, slot: u32, fx: &mut Effects) {
+    fn fail_stripe(&mut self, slot: StripeSlot, fx: &mut Effects) {
         self.clients.stripe_failed = true;
         let stripe = self.stripes.slots.get_mut(slot);
         assert!(stripe.pieces_pending == 0, "nothing of a stripe that fails is with a drive");

@@ -14,6 +14,7 @@
 use crate::log::channels::{DriveChannels, Rule};
 use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
+use crate::log::stripe::StripeSlot;
 use crate::log::writer::{Sent, WaitingChunk, Writer};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -655,7 +656,7 @@ impl SegmentTable {
 
     /// The command of a chunk is done. In the turn in which it was sent it took no time that could be told.
     #[inline]
-    pub fn note_done(&mut self, slot: SegmentSlot, drive: usize, chunk: (u32, u32), is_written: bool) {
+    pub fn note_done(&mut self, slot: SegmentSlot, drive: usize, chunk: (StripeSlot, u32), is_written: bool) {
         let segment = self.segments[slot as usize].as_mut().expect("segment slot in use");
         let zone = segment.zones[drive];
         let progress = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];

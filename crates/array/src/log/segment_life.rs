@@ -13,7 +13,7 @@ use crate::log::off_load::OffLoad;
 use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::streams::StreamWriter;
-use crate::log::stripe::Stripes;
+use crate::log::stripe::{StripeSlot, Stripes};
 use crate::log::window::Window;
 use crate::log::writer::{WaitingChunk, ZoneWriter};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Waiter};
@@ -82,7 +82,7 @@ impl Appender<'_> {
     }
 
     /// Gives a sealed stripe its number in a segment; its pieces queue at their zones.
-    pub(super) fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
+    pub(super) fn bind(&mut self, slot: StripeSlot, segment_slot: SegmentSlot, fx: &mut Effects) {
         let layout = self.core.segments.get(segment_slot).layout;
         let number = self.core.segments.writer_mut(segment_slot).take_stripe(&layout);
         let stripe = self.stripes.slots.get_mut(slot);
@@ -243,7 +243,7 @@ impl Stripes {
     }
 
     /// Completes the out-of-band metadata of a piece, now that its place is known.
-    fn seal_metadata(&mut self, core: &mut Core, slot: u32, piece: usize, drive: usize) {
+    fn seal_metadata(&mut self, core: &mut Core, slot: StripeSlot, piece: usize, drive: usize) {
         let stripe = self.slots.get_mut(slot);
         let segment = core.segments.get(stripe.segment);
         let layout = &segment.layout;

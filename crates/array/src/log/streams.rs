@@ -21,7 +21,7 @@ use crate::log::policy::adaptive::Policy;
 use crate::log::policy::decision::Decision;
 use crate::log::policy::strain::Strain;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
-use crate::log::stripe::Stripes;
+use crate::log::stripe::{StripeSlot, Stripes};
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
@@ -59,9 +59,9 @@ pub struct StreamWriter {
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
     /// Stripe slot that blocks are gathering in.
-    pub filling: Option<u32>,
+    pub filling: Option<StripeSlot>,
     /// Full stripes that wait for room in a segment.
-    pub sealed: VecDeque<u32>,
+    pub sealed: VecDeque<StripeSlot>,
     /// Segments that stripes are written to. None when no request goes to this stream.
     pub open: Vec<OpenSegment>,
     /// Place in `open` where the search for the next one begins.

@@ -57,6 +57,16 @@ pub struct StripeBlock {
     pub data_crc: u32,
 }
 
+/// Index of a stripe in flight among [`StripeSlots`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StripeSlot(pub u32);
+
+impl StripeSlot {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A stripe slot.
 #[derive(Debug)]
 pub struct Stripe {
@@ -89,7 +99,7 @@ pub struct Stripe {
 #[derive(Debug)]
 pub struct StripeSlots {
     slots: Vec<Stripe>,
-    free: [Vec<u32>; Stream::COUNT],
+    free: [Vec<StripeSlot>; Stream::COUNT],
     counts: [usize; Stream::COUNT],
 }
 
@@ -108,7 +118,7 @@ impl StripeSlots {
         for stream in Stream::ALL {
             let chunk_blocks = chunk_blocks[stream.index()];
             for _ in 0..counts[stream.index()] {
-                free[stream.index()].push(u32::try_from(slots.len()).expect("few slots"));
+                free[stream.index()].push(StripeSlot(u32::try_from(slots.len()).expect("few slots")));
                 slots.push(Stripe {
                     stream,
                     blocks: Vec::with_capacity(pieces * chunk_blocks),
@@ -128,7 +138,7 @@ impl StripeSlots {
     }
 
     /// Takes a free slot of a stream.
-    pub fn take(&mut self, stream: Stream, now: Instant) -> Option<u32> {
+    pub fn take(&mut self, stream: Stream, now: Instant) -> Option<StripeSlot> {
         let slot = self.free[stream.index()].pop()?;
         let stripe = self.get_mut(slot);
         assert!(stripe.blocks.is_empty());
@@ -144,7 +154,7 @@ impl StripeSlots {
     ///
     /// # Panics
     /// When frames or chunks are still out.
-    pub fn give(&mut self, slot: u32) {
+    pub fn give(&mut self, slot: StripeSlot) {
         let stripe = self.get_mut(slot);
         assert!(stripe.pieces_pending == 0);
         assert!(stripe.pieces.iter().all(Vec::is_empty));
@@ -178,13 +188,13 @@ impl StripeSlots {
 
     /// A slot.
     #[must_use]
-    pub fn get(&self, slot: u32) -> &Stripe {
-        &self.slots[slot as usize]
+    pub fn get(&self, slot: StripeSlot) -> &Stripe {
+        &self.slots[slot.index()]
     }
 
     /// A slot.
-    pub fn get_mut(&mut self, slot: u32) -> &mut Stripe {
-        &mut self.slots[slot as usize]
+    pub fn get_mut(&mut self, slot: StripeSlot) -> &mut Stripe {
+        &mut self.slots[slot.index()]
     }
 }
 

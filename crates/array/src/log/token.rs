@@ -1,5 +1,6 @@
 //! Who waits for a command: the engine's meaning of a [`Token`].
 
+use crate::log::stripe::StripeSlot;
 use zone::device::Token;
 
 /// The waiting party. Packed as kind (8 bits), slot (32) and part (24).
@@ -8,7 +9,7 @@ pub enum Waiter {
     /// Piece `part` of the stripe in slot `slot`.
     Chunk {
         /// Stripe slot.
-        slot: u32,
+        slot: StripeSlot,
         /// Piece.
         part: u32,
     },
@@ -128,7 +129,7 @@ impl From<Waiter> for Token {
 impl Waiter {
     fn token(self) -> Token {
         let (kind, slot, part) = match self {
-            Waiter::Chunk { slot, part } => (0, slot, part),
+            Waiter::Chunk { slot: StripeSlot(slot), part } => (0, slot, part),
             Waiter::Header { slot, part } => (1, slot, part),
             Waiter::Footer { slot, part } => (2, slot, part),
             Waiter::Finish { slot, part } => (3, slot, part),
@@ -180,7 +181,7 @@ impl Waiter {
     pub fn from_token(token: Token) -> Waiter {
         let (kind, slot, part) = token.unpack();
         match kind {
-            0 => Waiter::Chunk { slot, part },
+            0 => Waiter::Chunk { slot: StripeSlot(slot), part },
             1 => Waiter::Header { slot, part },
             2 => Waiter::Footer { slot, part },
             3 => Waiter::Finish { slot, part },
@@ -210,7 +211,7 @@ mod tests {
         let slot = u32::MAX;
         let part = 0xff_ffff;
         for waiter in [
-            Waiter::Chunk { slot, part },
+            Waiter::Chunk { slot: StripeSlot(slot), part },
             Waiter::Header { slot: 0, part },
             Waiter::Footer { slot, part: 0 },
             Waiter::Finish { slot, part },

@@ -9,7 +9,7 @@ use crate::log::append::Appender;
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::stripe::Stripes;
-use crate::log::stripe::{Origin, StripeBlock};
+use crate::log::stripe::{Origin, StripeBlock, StripeSlot};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
 use base::time::Instant;
@@ -83,7 +83,7 @@ impl Appender<'_> {
     }
 
     /// A stripe of clients' is closed.
-    fn note_fill(&mut self, stream: Stream, slot: u32) {
+    fn note_fill(&mut self, stream: Stream, slot: StripeSlot) {
         let blocks = self.stripes.slots.get(slot).blocks.len();
         let of = self.stripes.streams[stream.index()].stripe_data_blocks as usize;
         match stream {
@@ -94,7 +94,7 @@ impl Appender<'_> {
     }
 
     /// The blocks of a stripe that was not closed go to the filling one of another stream; its slot is free.
-    pub(super) fn regather(&mut self, slot: u32, to: Stream, fx: &mut Effects) {
+    pub(super) fn regather(&mut self, slot: StripeSlot, to: Stream, fx: &mut Effects) {
         let stripe = self.stripes.slots.get(slot);
         let (count, opened_at) = (stripe.blocks.len(), stripe.opened_at);
         assert!(stripe.stream != to, "blocks go to another stream");
@@ -118,7 +118,7 @@ impl Appender<'_> {
 
     /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
     /// when it did.
-    fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
+    fn recut(&mut self, slot: StripeSlot, fx: &mut Effects) -> bool {
         if !self.stripes.can_recut(self.core, slot) {
             return false;
         }
@@ -129,7 +129,7 @@ impl Appender<'_> {
 }
 
 impl Stripes {
-    pub(super) fn pad(&mut self, core: &mut Core, slot: u32, stream: Stream) {
+    pub(super) fn pad(&mut self, core: &mut Core, slot: StripeSlot, stream: Stream) {
         let blocks = self.stream(stream).stripe_data_blocks as usize;
         let chunk_blocks = self.stream(stream).chunk_blocks as usize;
         let stripe = self.slots.get_mut(slot);
@@ -149,7 +149,7 @@ impl Stripes {
     }
 
     /// Computes the parity pieces of a full stripe, data and protected metadata alike.
-    pub(super) fn encode(&mut self, core: &mut Core, slot: u32) {
+    pub(super) fn encode(&mut self, core: &mut Core, slot: StripeSlot) {
         let code = core.config.code();
         let stripe = self.slots.get_mut(slot);
         debug_assert!(stripe.pieces.len() == code.data_count() + code.parity_count());
@@ -172,7 +172,7 @@ impl Stripes {
     }
 
     /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
-    pub(super) fn lose_piece(&mut self, core: &mut Core, slot: u32, piece: usize, drive: usize) {
+    pub(super) fn lose_piece(&mut self, core: &mut Core, slot: StripeSlot, piece: usize, drive: usize) {
         let stripe = self.slots.get_mut(slot);
         stripe.pieces_lost.insert(piece);
         stripe.landed_slots[piece] =

@@ -12,6 +12,7 @@
 //!  zone B | 0 1 _ _ | . . . . |      B holds its chunks of group 1 back
 //! ```
 
+use crate::log::stripe::StripeSlot;
 use crate::log::window::{DurableStripes, Window, chunks_in_flight_max};
 use base::time::Instant;
 use std::collections::VecDeque;
@@ -42,7 +43,7 @@ pub enum HeaderStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingChunk {
     /// Stripe slot.
-    pub slot: u32,
+    pub slot: StripeSlot,
     /// Piece of the stripe.
     pub piece: u32,
     /// Stripe within the segment.
@@ -53,7 +54,7 @@ pub struct WaitingChunk {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Its first chunk: stripe slot and piece.
-    pub chunk: (u32, u32),
+    pub chunk: (StripeSlot, u32),
     /// Blocks of the command.
     pub blocks: usize,
     /// Chunks in flight in the zone, its own included.

@@ -10,7 +10,7 @@ use crate::log::pba::Pba;
 use crate::log::policy::adaptive::Demand;
 use crate::log::policy::slots::SlotChoice;
 use crate::log::segment::SegmentSlot;
-use crate::log::stripe::Origin;
+use crate::log::stripe::{Origin, StripeSlot};
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard, Waiter};
 use base::frame::Frame;
@@ -130,7 +130,7 @@ impl WriteArea {
 
 impl Appender<'_> {
     /// The blocks of a stripe that would be padded go to slots, if all of them can. Its slot is free then.
-    pub(in crate::log) fn spill(&mut self, slot: u32, fx: &mut Effects) -> bool {
+    pub(in crate::log) fn spill(&mut self, slot: StripeSlot, fx: &mut Effects) -> bool {
         if !self.area.takes_writes(self.core) || !self.may_spill(slot) {
             return false;
         }
@@ -166,7 +166,7 @@ impl Appender<'_> {
     }
 
     /// True for a partial stripe of clients' blocks that all find slots and are worth them. Of two versions of a block, one would have to wait.
-    fn may_spill(&self, slot: u32) -> bool {
+    fn may_spill(&self, slot: StripeSlot) -> bool {
         let stripe = self.stripes.slots.get(slot);
         let is_full =
             stripe.blocks.len() == self.stripes.streams[stripe.stream.index()].stripe_data_blocks as usize;

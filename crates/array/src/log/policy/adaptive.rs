@@ -26,7 +26,7 @@ use crate::log::lifetime::Ghost;
 use crate::log::policy::Space;
 use crate::log::policy::tuned::{Shape, Tuned};
 use crate::log::streams::OpenSegment;
-use crate::log::stripe::{Origin, Stripes};
+use crate::log::stripe::{Origin, StripeSlot, Stripes};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -378,7 +378,7 @@ impl Stripes {
     }
 
     /// True for a stripe of large chunks whose blocks one of small chunks holds, when there is room for it.
-    pub(in crate::log) fn can_recut(&self, core: &Core, slot: u32) -> bool {
+    pub(in crate::log) fn can_recut(&self, core: &Core, slot: StripeSlot) -> bool {
         let stripe = self.slots.get(slot);
         let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
