@@ -410,7 +410,7 @@ impl Engine for Shard {
     fn check_invariants(&self) {
         let mut live = vec![0; self.core.config.segments() as usize];
         for (name, pba) in self.core.index.mapped() {
-            live[self.core.segment_at(pba) as usize] += 1;
+            live[self.core.segment_at(pba).index()] += 1;
             if let Name::Block(lba) = name {
                 assert!(!self.core.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
                 assert!(!self.core.index.is_lost(lba), "block {lba} is both mapped and lost");
@@ -419,7 +419,7 @@ impl Engine for Shard {
         for (slot, segment) in self.core.segments.iter() {
             // What groups that are not in memory map is not counted here.
             let all_there = self.core.index.groups().is_none();
-            let (counted, kept) = (live[slot as usize], segment.live_blocks);
+            let (counted, kept) = (live[slot.index()], segment.live_blocks);
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
         self.check_area();

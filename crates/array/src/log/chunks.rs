@@ -23,7 +23,7 @@ use zone::format::oob::Role;
 
 impl Appender<'_> {
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
-    pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
+    pub(super) fn pump_zone(&mut self, segment_slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         while let Some(chunk) = self.core.segments.get_mut(segment_slot).next_chunk(drive) {
             let mut frames =
                 std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize]);
@@ -151,7 +151,7 @@ impl Stripes {
 
     /// Chunks that wait for a zone of a failed drive will never be written.
     pub(super) fn drop_waiting_chunks(&mut self, core: &mut Core, drive: usize) {
-        let slots: Vec<u32> = core
+        let slots: Vec<SegmentSlot> = core
             .segments
             .iter()
             .filter(|(_, segment)| segment.writer.is_some())

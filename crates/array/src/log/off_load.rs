@@ -33,6 +33,7 @@ use crate::log::load::GroupReader;
 use crate::log::mapping_space::{MappingSpace, segments_for};
 use crate::log::pba::{Pba, PbaFormat};
 use crate::log::requests::Work;
+use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use base::time::Instant;
 use base::units::Lba;
@@ -270,7 +271,7 @@ impl Shard {
     }
 
     /// Returns what is live in a segment, once all groups were looked through; `None` while one is being read.
-    pub(super) fn find_live(&mut self, segment: u32, fx: &mut Effects) -> Option<Vec<(Name, Pba)>> {
+    pub(super) fn find_live(&mut self, segment: SegmentSlot, fx: &mut Effects) -> Option<Vec<(Name, Pba)>> {
         let groups = self.core.index.groups().map_or(0, Groups::count);
         while self.off_load.write_off_next < groups {
             let group = self.off_load.write_off_next;

@@ -28,8 +28,18 @@ use zone::stripe::table::{Packing, StripeTable};
 pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
 
 /// Index of a segment in the [`SegmentTable`].
-pub type SegmentSlot = u32;
-const NO_OWNER: u32 = u32::MAX;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentSlot(pub u32);
+
+const NO_OWNER: SegmentSlot = SegmentSlot(u32::MAX);
+
+impl SegmentSlot {
+    /// The slot as an index into a table with one entry per segment.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -413,7 +423,7 @@ impl SegmentTable {
     /// When the slot is empty.
     #[must_use]
     pub fn get(&self, slot: SegmentSlot) -> &Segment {
-        self.segments[slot as usize].as_ref().expect("segment slot in use")
+        self.segments[slot.index()].as_ref().expect("segment slot in use")
     }
 
     /// The segment in a slot.
@@ -421,18 +431,18 @@ impl SegmentTable {
     /// # Panics
     /// When the slot is empty.
     pub fn get_mut(&mut self, slot: SegmentSlot) -> &mut Segment {
-        self.segments[slot as usize].as_mut().expect("segment slot in use")
+        self.segments[slot.index()].as_mut().expect("segment slot in use")
     }
 
     /// The segment with an id, if it is still in its slot.
     #[must_use]
     pub fn find(&self, slot: SegmentSlot, id: u64) -> Option<&Segment> {
-        self.segments[slot as usize].as_ref().filter(|segment| segment.id == id)
+        self.segments[slot.index()].as_ref().filter(|segment| segment.id == id)
     }
 
     /// The segment with an id, if it is still in its slot.
     pub fn find_mut(&mut self, slot: SegmentSlot, id: u64) -> Option<&mut Segment> {
-        self.segments[slot as usize].as_mut().filter(|segment| segment.id == id)
+        self.segments[slot.index()].as_mut().filter(|segment| segment.id == id)
     }
 
     /// Returns the packing of stripe tables.
@@ -459,7 +469,10 @@ impl SegmentTable {
 
     /// Segments in use, with their slots.
     pub fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
-        (0..).zip(&self.segments).filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
+        (0..)
+            .map(SegmentSlot)
+            .zip(&self.segments)
+            .filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
     }
 
     /// Segment that owns a zone.
@@ -624,7 +637,7 @@ impl SegmentTable {
         assert!(!segment.has_stripes_in_flight(), "segment {} has stripes in flight", segment.id);
         let writer = segment.writer.take();
         let filled_bits = segment.table.as_mut().and_then(StripeTable::settle);
-        let zones = &self.segments[slot as usize].as_ref().expect("segment slot in use").zones;
+        let zones = &self.segments[slot.index()].as_ref().expect("segment slot in use").zones;
         self.channels.close(zones);
         self.spare.writers.extend(writer);
         self.spare.filled_bits.extend(filled_bits);
@@ -657,7 +670,7 @@ impl SegmentTable {
     /// The command of a chunk is done. In the turn in which it was sent it took no time that could be told.
     #[inline]
     pub fn note_done(&mut self, slot: SegmentSlot, drive: usize, chunk: (StripeSlot, u32), is_written: bool) {
-        let segment = self.segments[slot as usize].as_mut().expect("segment slot in use");
+        let segment = self.segments[slot.index()].as_mut().expect("segment slot in use");
         let zone = segment.zones[drive];
         let progress = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];
         if let Some(sent) = progress.sent.take_if(|sent| sent.chunk == chunk)
@@ -701,7 +714,7 @@ impl SegmentTable {
     /// Headers reach each drive in the order of segments, one segment after the other: so a drive that holds a segment was
     /// there when the older ones got theirs, by which a mount tells a drive that went back to an earlier moment (ADR 19).
     pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
-        let segment = self.segments[slot as usize].as_ref().expect("segment slot in use");
+        let segment = self.segments[slot.index()].as_ref().expect("segment slot in use");
         assert!(segment.is_opening(), "only new segments get headers");
         self.channels.open(&segment.zones, segment.stream.is_collectors());
         assert!(!self.opening.contains(&slot), "headers are written once");
@@ -722,7 +735,7 @@ impl SegmentTable {
     /// When there is no empty slot or a zone is owned: more segments than zones.
     pub fn insert(&mut self, mut segment: Segment) -> SegmentSlot {
         let index = self.segments.iter().position(Option::is_none).expect("one slot per segment");
-        let slot = u32::try_from(index).expect("a u32 of segments");
+        let slot = SegmentSlot(u32::try_from(index).expect("a u32 of segments"));
         assert!(segment.zones.len() == self.owner.len(), "segment {} has a zone of every drive", segment.id);
         for (owners, zone) in self.owner.iter_mut().zip(&segment.zones) {
             assert!(owners[zone.index()] == NO_OWNER, "zone {zone} is owned twice");
@@ -744,7 +757,7 @@ impl SegmentTable {
     /// # Panics
     /// When the segment is live or being read.
     pub fn remove(&mut self, slot: SegmentSlot) {
-        let mut segment = self.segments[slot as usize].take().expect("segment slot in use");
+        let mut segment = self.segments[slot.index()].take().expect("segment slot in use");
         assert!(!segment.is_being_rebuilt, "a zone of segment {} is being rebuilt", segment.id);
         assert!(self.evacuating >= u32::from(segment.evacuate), "segments to be collected are counted");
         assert!(segment.live_blocks == 0);

@@ -126,7 +126,7 @@ impl StripeSlots {
                     landed_slots: vec![0; pieces],
                     alone_since: None,
                     opened_at: Instant(0),
-                    segment: 0,
+                    segment: SegmentSlot(0),
                     stripe: 0,
                     pieces_pending: 0,
                     pieces_lost: PieceSet::EMPTY,

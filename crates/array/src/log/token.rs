@@ -1,5 +1,6 @@
 //! Who waits for a command: the engine's meaning of a [`Token`].
 
+use crate::log::segment::SegmentSlot;
 use crate::log::stripe::StripeSlot;
 use zone::device::Token;
 
@@ -16,28 +17,28 @@ pub enum Waiter {
     /// Header of segment `slot` on drive `part`.
     Header {
         /// Segment slot.
-        slot: u32,
+        slot: SegmentSlot,
         /// Drive.
         part: u32,
     },
     /// Footer of segment `slot` on drive `part`.
     Footer {
         /// Segment slot.
-        slot: u32,
+        slot: SegmentSlot,
         /// Drive.
         part: u32,
     },
     /// Finish of segment `slot`'s zone on drive `part`.
     Finish {
         /// Segment slot.
-        slot: u32,
+        slot: SegmentSlot,
         /// Drive.
         part: u32,
     },
     /// Reset of segment `slot`'s zone on drive `part`.
     Reset {
         /// Segment slot.
-        slot: u32,
+        slot: SegmentSlot,
         /// Drive.
         part: u32,
     },
@@ -79,7 +80,7 @@ pub enum Waiter {
     /// Records of segment `slot` for the scrub: the first try, or with `part` 1 the second.
     Scrub {
         /// Segment slot.
-        slot: u32,
+        slot: SegmentSlot,
         /// Number of the try.
         part: u32,
     },
@@ -130,17 +131,17 @@ impl Waiter {
     fn token(self) -> Token {
         let (kind, slot, part) = match self {
             Waiter::Chunk { slot: StripeSlot(slot), part } => (0, slot, part),
-            Waiter::Header { slot, part } => (1, slot, part),
-            Waiter::Footer { slot, part } => (2, slot, part),
-            Waiter::Finish { slot, part } => (3, slot, part),
-            Waiter::Reset { slot, part } => (4, slot, part),
+            Waiter::Header { slot: SegmentSlot(slot), part } => (1, slot, part),
+            Waiter::Footer { slot: SegmentSlot(slot), part } => (2, slot, part),
+            Waiter::Finish { slot: SegmentSlot(slot), part } => (3, slot, part),
+            Waiter::Reset { slot: SegmentSlot(slot), part } => (4, slot, part),
             Waiter::Read { slot, part } => (5, slot, part),
             Waiter::Load { slot, part } => (6, slot, part),
             Waiter::Flush { slot, part } => (7, slot, part),
             Waiter::Superblock { slot, part } => (8, slot, part),
             Waiter::Rebuild { slot, part } => (9, slot, part),
             Waiter::Sweep { slot, part } => (10, slot, part),
-            Waiter::Scrub { slot, part } => (11, slot, part),
+            Waiter::Scrub { slot: SegmentSlot(slot), part } => (11, slot, part),
             Waiter::Table { slot, part } => (12, slot, part),
             Waiter::Look { slot, part } => (13, slot, part),
             Waiter::Slot { slot, part } => (14, slot, part),
@@ -182,17 +183,17 @@ impl Waiter {
         let (kind, slot, part) = token.unpack();
         match kind {
             0 => Waiter::Chunk { slot: StripeSlot(slot), part },
-            1 => Waiter::Header { slot, part },
-            2 => Waiter::Footer { slot, part },
-            3 => Waiter::Finish { slot, part },
-            4 => Waiter::Reset { slot, part },
+            1 => Waiter::Header { slot: SegmentSlot(slot), part },
+            2 => Waiter::Footer { slot: SegmentSlot(slot), part },
+            3 => Waiter::Finish { slot: SegmentSlot(slot), part },
+            4 => Waiter::Reset { slot: SegmentSlot(slot), part },
             5 => Waiter::Read { slot, part },
             6 => Waiter::Load { slot, part },
             7 => Waiter::Flush { slot, part },
             8 => Waiter::Superblock { slot, part },
             9 => Waiter::Rebuild { slot, part },
             10 => Waiter::Sweep { slot, part },
-            11 => Waiter::Scrub { slot, part },
+            11 => Waiter::Scrub { slot: SegmentSlot(slot), part },
             12 => Waiter::Table { slot, part },
             13 => Waiter::Look { slot, part },
             14 => Waiter::Slot { slot, part },
@@ -212,17 +213,17 @@ mod tests {
         let part = 0xff_ffff;
         for waiter in [
             Waiter::Chunk { slot: StripeSlot(slot), part },
-            Waiter::Header { slot: 0, part },
-            Waiter::Footer { slot, part: 0 },
-            Waiter::Finish { slot, part },
-            Waiter::Reset { slot: 1, part: 2 },
+            Waiter::Header { slot: SegmentSlot(0), part },
+            Waiter::Footer { slot: SegmentSlot(slot), part: 0 },
+            Waiter::Finish { slot: SegmentSlot(slot), part },
+            Waiter::Reset { slot: SegmentSlot(1), part: 2 },
             Waiter::Read { slot, part },
             Waiter::Load { slot, part },
             Waiter::Flush { slot: 0, part: 3 },
             Waiter::Superblock { slot: 0, part: 31 },
             Waiter::Rebuild { slot, part: 31 },
             Waiter::Sweep { slot, part: 1 },
-            Waiter::Scrub { slot, part: 0 },
+            Waiter::Scrub { slot: SegmentSlot(slot), part: 0 },
             Waiter::Table { slot, part: 31 },
             Waiter::Look { slot: 0, part: 31 },
             Waiter::Slot { slot, part: 3 },
