@@ -1,33 +1,34 @@
 //! A slab: values in numbered slots that stay put, for things that are in flight and named by a
 //! token.
 
-/// Values in numbered slots. Grows to the most that were ever in use at once and stays there.
+/// Values in numbered slots. Grows to the most that were ever in use at once and stays there. `K` is the type of the numbers,
+/// where those of several slabs meet.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub struct Slab<T, K = u32> {
     slots: Vec<Option<T>>,
-    free: Vec<u32>,
+    free: Vec<K>,
 }
 
-impl<T> Default for Slab<T> {
-    fn default() -> Slab<T> {
+impl<T, K> Default for Slab<T, K> {
+    fn default() -> Slab<T, K> {
         Slab { slots: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Slab<T> {
+impl<T, K: Copy + From<u32> + Into<u32>> Slab<T, K> {
     /// Puts a value into a free slot.
     ///
     /// # Panics
     /// When 2^32 values are in use.
     #[inline]
-    pub fn insert(&mut self, value: T) -> u32 {
+    pub fn insert(&mut self, value: T) -> K {
         if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = Some(value);
+            self.slots[index(slot)] = Some(value);
             return slot;
         }
         let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 values in flight");
         self.slots.push(Some(value));
-        slot
+        K::from(slot)
     }
 
     /// Slots, in use or free.
@@ -42,8 +43,8 @@ impl<T> Slab<T> {
     /// When the slot is empty.
     #[inline]
     #[must_use]
-    pub fn get(&self, slot: u32) -> &T {
-        self.slots[slot as usize].as_ref().expect("slab slot in use")
+    pub fn get(&self, slot: K) -> &T {
+        self.slots[index(slot)].as_ref().expect("slab slot in use")
     }
 
     /// The value in a slot.
@@ -51,8 +52,8 @@ impl<T> Slab<T> {
     /// # Panics
     /// When the slot is empty.
     #[inline]
-    pub fn get_mut(&mut self, slot: u32) -> &mut T {
-        self.slots[slot as usize].as_mut().expect("slab slot in use")
+    pub fn get_mut(&mut self, slot: K) -> &mut T {
+        self.slots[index(slot)].as_mut().expect("slab slot in use")
     }
 
     /// Takes the value out of a slot.
@@ -60,8 +61,8 @@ impl<T> Slab<T> {
     /// # Panics
     /// When the slot is empty.
     #[inline]
-    pub fn remove(&mut self, slot: u32) -> T {
-        let value = self.slots[slot as usize].take().expect("slab slot in use");
+    pub fn remove(&mut self, slot: K) -> T {
+        let value = self.slots[index(slot)].take().expect("slab slot in use");
         self.free.push(slot);
         value
     }
@@ -72,8 +73,8 @@ impl<T> Slab<T> {
     }
 
     /// Values in use with their slots, in the order of these.
-    pub fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.slots).filter_map(|(slot, value)| value.as_ref().map(|value| (slot, value)))
+    pub fn numbered(&self) -> impl Iterator<Item = (K, &T)> {
+        (0..).zip(&self.slots).filter_map(|(slot, value)| value.as_ref().map(|value| (K::from(slot), value)))
     }
 
     /// Values in use, in the order of their slots.
@@ -94,13 +95,18 @@ impl<T> Slab<T> {
     }
 }
 
+#[inline]
+fn index(slot: impl Into<u32>) -> usize {
+    slot.into() as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn slots_are_reused() {
-        let mut slab = Slab::default();
+        let mut slab: Slab<char> = Slab::default();
         let a = slab.insert('a');
         let b = slab.insert('b');
         assert_eq!(slab.remove(a), 'a');

@@ -3,7 +3,7 @@
 use crate::log::in_flight::InFlight;
 use crate::log::policy::adaptive::Demand;
 use crate::log::read::ReadRequest;
-use crate::log::requests::ClientRequest;
+use crate::log::requests::{ClientRequest, RequestSlot};
 use crate::log::trim::RegionLocks;
 use base::slab::Slab;
 use std::collections::VecDeque;
@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 /// Requests that are not answered, and the order among them.
 pub struct Clients {
     /// Writes, trims and flushes.
-    pub requests: Slab<ClientRequest>,
+    pub requests: Slab<ClientRequest, RequestSlot>,
     /// Writes, trims and flushes in order of arrival that are not wholly under way.
-    pub pending: VecDeque<u32>,
+    pub pending: VecDeque<RequestSlot>,
     /// Flushes that wait for writes before them.
-    pub flushes_waiting: Vec<u32>,
+    pub flushes_waiting: Vec<RequestSlot>,
     /// Reads.
     pub reads: Slab<ReadRequest>,
     /// Regions that trims hold.

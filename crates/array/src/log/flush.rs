@@ -13,6 +13,7 @@
 //! they left behind.
 
 use crate::log::core::Core;
+use crate::log::requests::RequestSlot;
 use crate::log::segment::SegmentSlot;
 use crate::log::summary::SummaryDue;
 use crate::log::{Effects, Waiter};
@@ -27,7 +28,7 @@ const FILLERS_UNFLUSHED_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushWaiter {
     /// A request of a client, to be answered.
-    Request(u32),
+    Request(RequestSlot),
     /// The collector: the blocks that it moved are durable, and their victim can be erased.
     Gc,
     /// A segment that is sealed: what a full zone holds is durable, whatever becomes of caches.

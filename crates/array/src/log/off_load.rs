@@ -32,7 +32,7 @@ use crate::log::index::{Name, region_range};
 use crate::log::load::GroupReader;
 use crate::log::mapping_space::{MappingSpace, segments_for};
 use crate::log::pba::{Pba, PbaFormat};
-use crate::log::requests::Work;
+use crate::log::requests::{RequestSlot, Work};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use base::time::Instant;
@@ -52,7 +52,7 @@ const GROUPS_PER_COLLECTORS: usize = 4;
 /// Blocks of a region that are being unmapped, group by group: the trim's tombstone is durable.
 #[derive(Debug)]
 pub struct Unmapping {
-    pub(in crate::log) request: u32,
+    pub(in crate::log) request: RequestSlot,
     region: u64,
     /// All of them.
     blocks: Range<u64>,
@@ -303,7 +303,7 @@ impl Shard {
 
 impl OffLoad {
     /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
-    pub(super) fn begin_unmapping(&mut self, request: u32, region: u64, blocks: Range<u64>) {
+    pub(super) fn begin_unmapping(&mut self, request: RequestSlot, region: u64, blocks: Range<u64>) {
         let next = blocks.start;
         debug_assert!(self.trims.iter().all(|trim| trim.region != region), "one trim of a region at a time");
         assert!(blocks.start < blocks.end, "a trim of region {region} unmaps {blocks:?}");
@@ -337,7 +337,7 @@ impl OffLoad {
 
 impl Clients {
     /// Blocks of a trim in a region.
-    pub(super) fn blocks_of_trim(&self, core: &Core, request: u32, region: u64) -> Range<u64> {
+    pub(super) fn blocks_of_trim(&self, core: &Core, request: RequestSlot, region: u64) -> Range<u64> {
         let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
         let blocks = region_range(region, core.index.blocks());
         let common = range.start.max(blocks.start)..range.end.min(blocks.end);

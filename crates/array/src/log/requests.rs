@@ -31,6 +31,22 @@ use zone::format::header::Stream;
 use zone::format::oob::Kind;
 use zone::format::oob::Protected;
 
+/// Slot of a write, trim or flush on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSlot(u32);
+
+impl From<u32> for RequestSlot {
+    fn from(slot: u32) -> RequestSlot {
+        RequestSlot(slot)
+    }
+}
+
+impl From<RequestSlot> for u32 {
+    fn from(slot: RequestSlot) -> u32 {
+        slot.0
+    }
+}
+
 /// A write, trim or flush on its way.
 #[derive(Debug)]
 pub struct ClientRequest {
@@ -137,7 +153,7 @@ impl Shard {
         }
     }
 
-    fn admit_write(&mut self, slot: u32, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
+    fn admit_write(&mut self, slot: RequestSlot, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
         if !self.clients.requests.get(slot).started {
             let regions = self.clients.requests.get(slot).regions();
             if !self.clients.regions.enter_write(regions, self.core.next_sequence) {
@@ -183,7 +199,7 @@ impl Shard {
     }
 
     /// Returns the stream for the next block of a write, if it may be placed now.
-    fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
+    fn stream_of_next_block(&self, slot: RequestSlot) -> Option<Stream> {
         let ClientRequest { stream, force_unit_access, .. } = self.clients.requests.get(slot);
         if self.space().remainder_takes_clients() && !force_unit_access && !self.checkpoints.is_draining() {
             return Some(Stream::Gc);
@@ -191,7 +207,7 @@ impl Shard {
         self.may_place(*stream).then_some(*stream)
     }
 
-    fn start_write(&mut self, slot: u32) {
+    fn start_write(&mut self, slot: RequestSlot) {
         let blocks = self.clients.requests.get(slot).blocks();
         self.clients.demand.begin(blocks);
         let Work::Write { range, .. } = &self.clients.requests.get(slot).work else {
@@ -212,7 +228,7 @@ impl Shard {
 
     /// All blocks of a request are in stripes. A client that waits for this very write gains nothing
     /// from waiting for company.
-    pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) {
+    pub(super) fn request_placed(&mut self, slot: RequestSlot, fx: &mut Effects) {
         if self.clients.requests.get(slot).force_unit_access {
             let stream = self.clients.requests.get(slot).stream;
             self.appender().seal_filling(stream, fx);
@@ -221,7 +237,7 @@ impl Shard {
     }
 
     /// The rest of a write cannot be indexed: it fails when what was placed is durable.
-    fn request_lost(&mut self, slot: u32, fx: &mut Effects) {
+    fn request_lost(&mut self, slot: RequestSlot, fx: &mut Effects) {
         self.clients.requests.get_mut(slot).outcome = Outcome::IoError;
         self.clients.writes_failed = true;
         self.request_placed(slot, fx);
@@ -243,7 +259,7 @@ impl Shard {
         may_have && !self.checkpoints.is_draining()
     }
 
-    pub(super) fn request_block_done(&mut self, slot: u32, lost: bool, fx: &mut Effects) {
+    pub(super) fn request_block_done(&mut self, slot: RequestSlot, lost: bool, fx: &mut Effects) {
         let request = self.clients.requests.get_mut(slot);
         assert!(request.blocks_pending > 0);
         request.blocks_pending -= 1;
@@ -258,7 +274,7 @@ impl Shard {
 
     /// All of a write or trim is durable: release its regions, tell the flushes that wait for
     /// it, and answer, after a device flush if it asked for one.
-    fn request_durable(&mut self, slot: u32, fx: &mut Effects) {
+    fn request_durable(&mut self, slot: RequestSlot, fx: &mut Effects) {
         let request = self.clients.requests.get(slot);
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
@@ -280,7 +296,7 @@ impl Shard {
     }
 
     /// A flush is at the head of the queue: everything before it is under way.
-    pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
+    pub(super) fn admit_flush(&mut self, slot: RequestSlot, fx: &mut Effects) -> bool {
         self.seal_clients(fx);
         let writes_before = self.clients.writes_outstanding;
         self.clients.requests.get_mut(slot).work = Work::Flush { writes_before };
@@ -313,14 +329,14 @@ impl Shard {
     }
 
     /// Answers a request after a device flush.
-    fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
+    fn flush_devices_for(&mut self, slot: RequestSlot, fx: &mut Effects) {
         if self.device_flush.ask(&mut self.core, FlushWaiter::Request(slot), fx) == Flushed::Now {
             self.clients.flushed(&mut self.core, slot, fx);
         }
     }
 
     /// Places the tombstones of a trim, as far as stripe slots allow. True when all are under way.
-    pub(super) fn admit_trim(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
+    pub(super) fn admit_trim(&mut self, slot: RequestSlot, now: Instant, fx: &mut Effects) -> bool {
         let request = self.clients.requests.get(slot);
         if !request.started {
             let regions = request.regions();
@@ -365,7 +381,7 @@ impl Shard {
     /// Writes the tombstone of one region, unless the trim changes nothing there.
     fn place_tombstone(
         &mut self,
-        slot: u32,
+        slot: RequestSlot,
         region: u64,
         range: &Range<u64>,
         now: Instant,
@@ -429,8 +445,8 @@ impl Clients {
     }
 
     /// True when one of the first pending writes has blocks in common with another: that keeps its place.
-    fn must_not_pass(&self, slot: u32, first: usize) -> bool {
-        let range = |slot: u32| match &self.requests.get(slot).work {
+    fn must_not_pass(&self, slot: RequestSlot, first: usize) -> bool {
+        let range = |slot: RequestSlot| match &self.requests.get(slot).work {
             Work::Write { range, .. } => range.clone(),
             Work::Trim { .. } | Work::Flush { .. } => 0..0,
         };
@@ -441,7 +457,7 @@ impl Clients {
     }
 
     /// The drives' caches are empty for a request.
-    pub(super) fn flushed(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) {
+    pub(super) fn flushed(&mut self, core: &mut Core, slot: RequestSlot, fx: &mut Effects) {
         if core.membership.is_broken() {
             self.requests.get_mut(slot).outcome = Outcome::IoError;
         }
@@ -449,7 +465,7 @@ impl Clients {
     }
 
     /// Replies to a write, trim or flush.
-    pub(super) fn answer(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) {
+    pub(super) fn answer(&mut self, core: &mut Core, slot: RequestSlot, fx: &mut Effects) {
         let request = self.requests.remove(slot);
         let mut frames = match request.work {
             Work::Write { frames, .. } => frames,

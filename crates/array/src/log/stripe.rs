@@ -13,6 +13,7 @@ use crate::log::index::Name;
 use crate::log::pba::Pba;
 use crate::log::policy::fill::Fill;
 use crate::log::policy::skew::Skew;
+use crate::log::requests::RequestSlot;
 use crate::log::segment::SegmentSlot;
 use crate::log::streams::StreamWriter;
 use base::erasure::PieceSet;
@@ -25,7 +26,7 @@ use zone::format::oob::Protected;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A request waits for it.
-    Request(u32),
+    Request(RequestSlot),
     /// The collector moves it from here.
     Moved(Pba),
     /// The block was found damaged here, rebuilt, and moves.

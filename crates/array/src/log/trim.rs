@@ -11,6 +11,7 @@
 
 use crate::log::clients::Clients;
 use crate::log::core::Core;
+use crate::log::requests::RequestSlot;
 use base::units::Lba;
 use std::ops::Range;
 
@@ -99,7 +100,7 @@ impl RegionLocks {
 
 impl Clients {
     /// The tombstone of a region is durable: its blocks are gone.
-    pub(super) fn apply_trim(&mut self, core: &mut Core, request: u32, region: u64) {
+    pub(super) fn apply_trim(&mut self, core: &mut Core, request: RequestSlot, region: u64) {
         for lba in self.blocks_of_trim(core, request, region) {
             if let Some(before) = core.index.trim(Lba(lba)) {
                 core.forget(before);

@@ -7,6 +7,7 @@ use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::{Name, region_range};
 use crate::log::pba::Pba;
+use crate::log::requests::RequestSlot;
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
@@ -176,7 +177,7 @@ impl Shard {
     /// A trim holds its regions: true when no block of them has a slot, `None` when one never leaves it.
     pub(in crate::log) fn leave_slots(
         &mut self,
-        request: u32,
+        request: RequestSlot,
         now: Instant,
         fx: &mut Effects,
     ) -> Option<bool> {

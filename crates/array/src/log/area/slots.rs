@@ -24,6 +24,7 @@
 use crate::log::area::free::FreeSlots;
 use crate::log::area::order::Order;
 use crate::log::lifetime::{Forecast, Ghost, Lifetimes};
+use crate::log::requests::RequestSlot;
 use base::frame::Frame;
 use base::units::Lba;
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ pub struct Version {
 struct Pending {
     version: Version,
     /// Request that waits for it.
-    request: u32,
+    request: RequestSlot,
     /// Copies that are with drives.
     copies_pending: u32,
     /// Set when a copy is on no active drive.
@@ -67,7 +68,7 @@ struct Pending {
 struct Waiting {
     version: Version,
     /// Request that waits for it.
-    request: u32,
+    request: RequestSlot,
 }
 
 /// A version that waited, and that a newer one took the place of. Its request is answered with that one.
@@ -75,7 +76,7 @@ struct Waiting {
 struct Replaced {
     slot: u32,
     sequence: u64,
-    request: u32,
+    request: RequestSlot,
 }
 
 /// Way by which a version of a block comes to a slot.
@@ -120,7 +121,7 @@ pub struct Written {
     /// Its sequence.
     pub sequence: u64,
     /// Request that waits for it.
-    pub request: u32,
+    pub request: RequestSlot,
     /// Set when some copy is on no active drive.
     pub lacks_copy: bool,
     /// Copies that are on drives.
@@ -361,7 +362,7 @@ impl Slots {
     ///
     /// # Panics
     /// When none is on its way, or a newer one is or waits.
-    pub fn wait(&mut self, lba: Lba, version: Version, request: u32) -> Option<Frame> {
+    pub fn wait(&mut self, lba: Lba, version: Version, request: RequestSlot) -> Option<Frame> {
         let id = *self.places.get(&lba).expect("the block has a slot");
         let slot = &mut self.slots[id as usize];
         let pending = slot.pending.as_ref().expect("a write is in flight");
@@ -381,7 +382,7 @@ impl Slots {
     ///
     /// # Panics
     /// When a write of it is in flight.
-    pub fn take_waiting(&mut self, id: u32) -> Option<(Version, u32)> {
+    pub fn take_waiting(&mut self, id: u32) -> Option<(Version, RequestSlot)> {
         let slot = &mut self.slots[id as usize];
         assert!(slot.pending.is_none(), "one write of a slot is in flight");
         let Waiting { version, request } = slot.waiting.take()?;
@@ -389,7 +390,7 @@ impl Slots {
     }
 
     /// A request of a version that one of a slot replaced, which is written now.
-    pub fn next_replaced(&mut self, id: u32, sequence: u64) -> Option<u32> {
+    pub fn next_replaced(&mut self, id: u32, sequence: u64) -> Option<RequestSlot> {
         let is_by_it = |replaced: &Replaced| replaced.slot == id && replaced.sequence < sequence;
         let place = self.replaced.iter().position(is_by_it)?;
         Some(self.replaced.swap_remove(place).request)
@@ -446,7 +447,7 @@ impl Slots {
     ///
     /// # Panics
     /// When another write of it is on its way.
-    pub fn begin_write(&mut self, id: u32, version: Version, request: u32, copies: u32) {
+    pub fn begin_write(&mut self, id: u32, version: Version, request: RequestSlot, copies: u32) {
         assert!(id < self.writable, "what a mount found is not written");
         let slot = &mut self.slots[id as usize];
         assert!(self.places.get(&slot.lba) == Some(&id), "slot {id} is its block's");

@@ -9,6 +9,7 @@ use crate::log::index::Name;
 use crate::log::pba::Pba;
 use crate::log::policy::adaptive::Demand;
 use crate::log::policy::slots::SlotChoice;
+use crate::log::requests::RequestSlot;
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{Origin, StripeSlot};
 use crate::log::write::Placement;
@@ -55,7 +56,7 @@ impl WriteArea {
         &mut self,
         core: &mut Core,
         (lba, version): (Lba, Version),
-        (request, blocks_after): (u32, usize),
+        (request, blocks_after): (RequestSlot, usize),
         fx: &mut Effects,
     ) {
         assert!(
@@ -77,7 +78,7 @@ impl WriteArea {
         &mut self,
         core: &mut Core,
         (id, version): (u32, Version),
-        request: u32,
+        request: RequestSlot,
         fx: &mut Effects,
     ) {
         let copies = self.places.copies;
@@ -193,7 +194,7 @@ impl Shard {
     /// A small write goes to the slot that holds its block, or to a free one where it is worth that; any other comes back.
     pub(in crate::log) fn write_to_slot(
         &mut self,
-        request: u32,
+        request: RequestSlot,
         placement: Placement,
         fx: &mut Effects,
     ) -> Option<Placement> {
@@ -219,7 +220,7 @@ impl Shard {
 
     /// A version waits until the one on its way to its slot is written, and takes the place of one that waited before: that is never
     /// written, and its request is answered with the newer one's.
-    fn wait_for_slot(&mut self, lba: Lba, version: Version, request: u32) {
+    fn wait_for_slot(&mut self, lba: Lba, version: Version, request: RequestSlot) {
         self.core.counters.slot_blocks_written += 1;
         match self.area.slots.wait(lba, version, request) {
             None => self.area.writes_in_flight += 1,

@@ -16,7 +16,7 @@ fn slots_of(lifetimes: Lifetimes, blocks: u32, found: Vec<(Lba, Version)>) -> Sl
 /// A block goes to a slot of drives that have nothing to do.
 fn begin(slots: &mut Slots, lba: u64, sequence: u64, request: u32, copies: u32) -> u32 {
     let id = slots.place(Lba(lba), &[0; 4], true);
-    slots.begin_write(id, version(sequence), request, copies);
+    slots.begin_write(id, version(sequence), request.into(), copies);
     id
 }
 
@@ -70,7 +70,7 @@ fn a_block_goes_aside_and_its_slot_is_free_when_the_newer_version_is_durable() {
     let places = SlotPlaces { members: 4, copies: 2, blocks: 2, first: 0 };
     let write = |slots: &mut Slots, sequence: u64, in_flight: &[u32]| {
         let id = slots.place(Lba(7), in_flight, true);
-        slots.begin_write(id, version(sequence), 0, 1);
+        slots.begin_write(id, version(sequence), 0.into(), 1);
         id
     };
     // The newer version is durable, fails, or the log has a newer one still.
@@ -149,7 +149,7 @@ proptest! {
         let (mut sequence, mut is_open) = (1, false);
         // Newest durable version by block: sequence, and whether it is in slots alone.
         let mut durable: BTreeMap<u64, (u64, bool)> = BTreeMap::from([(4, (1, true))]);
-        let request = |sequence: u64| u32::try_from(sequence).unwrap();
+        let request = |sequence: u64| RequestSlot::from(u32::try_from(sequence).unwrap());
         let mut unanswered: BTreeSet<u32> = BTreeSet::new();
         let (mut writing, mut moving): (Vec<u32>, Vec<(u32, Lba, u64)>) = (Vec::new(), Vec::new());
         for (step, number) in steps {
@@ -171,7 +171,7 @@ proptest! {
                         }
                         None => continue,
                     }
-                    unanswered.insert(request(sequence));
+                    unanswered.insert(request(sequence).into());
                 }
                 2 if !writing.is_empty() => {
                     let id = writing.swap_remove(usize::try_from(number).unwrap() % writing.len());
@@ -182,10 +182,10 @@ proptest! {
                     if counts {
                         durable.insert(done.lba.0, (done.sequence, true));
                     }
-                    prop_assert!(unanswered.remove(&done.request), "a request is answered once");
+                    prop_assert!(unanswered.remove(&done.request.into()), "a request is answered once");
                     while let Some(replaced) = slots.next_replaced(id, done.sequence) {
-                        prop_assert!(u64::from(replaced) < done.sequence, "answered with something newer");
-                        prop_assert!(unanswered.remove(&replaced), "a request is answered once");
+                        prop_assert!(u64::from(u32::from(replaced)) < done.sequence, "answered with something newer");
+                        prop_assert!(unanswered.remove(&replaced.into()), "a request is answered once");
                     }
                     if let Some((version, request)) = slots.take_waiting(id) {
                         prop_assert!(version.sequence > done.sequence, "what waited is newer");
