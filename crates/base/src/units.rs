@@ -9,6 +9,16 @@ pub const BLOCK_BYTES_U64: u64 = 4096;
 /// Bytes of out-of-band metadata that travel with each block.
 pub const OOB_BYTES: usize = 64;
 
+/// A number of 64 bits as an index into a table in memory, or as a count of what lies there.
+///
+/// # Panics
+/// When it does not fit the machine's address space.
+#[inline]
+#[must_use]
+pub fn index_of(number: u64) -> usize {
+    usize::try_from(number).expect("tables are sized by the volume, which fits memory")
+}
+
 /// Logical block address: the index of a 4-KiB block within a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lba(pub u64);
@@ -26,7 +36,7 @@ impl Lba {
     /// When the address does not fit the machine's address space.
     #[must_use]
     pub fn index(self) -> usize {
-        usize::try_from(self.0).expect("tables are sized by the volume, which fits memory")
+        index_of(self.0)
     }
 }
 

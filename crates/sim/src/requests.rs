@@ -7,7 +7,7 @@ use crate::oracle::fill;
 use crate::service::Service;
 use crate::tally::Failure;
 use array::request::RequestOp;
-use base::units::Lba;
+use base::units::{Lba, index_of};
 
 impl Service {
     pub(crate) fn write(&mut self, lba: u64, blocks: u64, fua: bool) -> Result<(), Failure> {
@@ -18,7 +18,7 @@ impl Service {
         let Some((lba, blocks)) = self.place_to_write(lba, blocks)? else { return Ok(()) };
         let arrival = self.clients.oracle.arrive();
         let mut frames = Vec::new();
-        self.volume().clients_view().frames().take_many(Lba(blocks).index(), &mut frames);
+        self.volume().clients_view().frames().take_many(index_of(blocks), &mut frames);
         assert!(frames.len() as u64 == blocks, "a frame for each block");
         for (lba, frame) in (lba..).zip(&mut frames) {
             fill(&mut frame.data, lba, arrival);

@@ -13,7 +13,7 @@ mod trimmed;
 
 use crate::log::config::REGION_BLOCKS;
 use crate::log::pba::Pba;
-use base::units::Lba;
+use base::units::{Lba, index_of};
 use base::xor::Block;
 use entries::{Entries, EntryBytes};
 use groups::{GroupLimit, Groups, Residence};
@@ -105,8 +105,8 @@ impl Index {
     #[must_use]
     pub fn new(volume_blocks: u64, entry_bytes: EntryBytes) -> Index {
         assert!(volume_blocks > 0, "a volume has blocks");
-        let entries = Lba(volume_blocks).index();
-        let regions = Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index();
+        let entries = index_of(volume_blocks);
+        let regions = index_of(volume_blocks.div_ceil(REGION_BLOCKS));
         Index {
             entry_bytes,
             blocks: Blocks::Whole(Entries::new(entry_bytes, entries)),
@@ -388,7 +388,7 @@ impl Index {
     ) -> Option<Index> {
         let volume_blocks = blocks.len() as u64;
         let words = blocks.len().div_ceil(64);
-        if Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index() != tombstones.len() || words != trimmed.len() {
+        if index_of(volume_blocks.div_ceil(REGION_BLOCKS)) != tombstones.len() || words != trimmed.len() {
             return None;
         }
         for (lba, entry) in blocks.iter().enumerate() {
@@ -435,12 +435,12 @@ impl Index {
         bitmap.fill(0);
         let range = region_range(region, self.blocks());
         for lba in self.lost.range(Lba(range.start)..Lba(range.end)).filter(|lba| !trim.contains(&lba.0)) {
-            let bit = Lba(lba.0 % REGION_BLOCKS).index();
+            let bit = index_of(lba.0 % REGION_BLOCKS);
             bitmap[LOST_AT + bit / 8] |= 1 << (bit % 8);
         }
         for lba in region_range(region, self.blocks()) {
             if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
-                let bit = Lba(lba % REGION_BLOCKS).index();
+                let bit = index_of(lba % REGION_BLOCKS);
                 bitmap[bit / 8] |= 1 << (bit % 8);
             }
         }
@@ -455,7 +455,7 @@ impl Index {
         let mut trimmed = (first_word..).zip(words);
         let range = region_range(region, self.blocks());
         let mut lost =
-            self.lost.range(Lba(range.start)..Lba(range.end)).map(|lba| Lba(lba.0 % REGION_BLOCKS).index());
+            self.lost.range(Lba(range.start)..Lba(range.end)).map(|lba| index_of(lba.0 % REGION_BLOCKS));
         trimmed.all(|(at, word)| self.trimmed_word(at) & !word == 0)
             && lost.all(|bit| bitmap[LOST_AT + bit / 8] >> (bit % 8) & 1 == 1)
     }
@@ -477,7 +477,7 @@ pub fn tombstone_blocks(
     bitmap: &Block,
 ) -> impl Iterator<Item = (Lba, Buried)> + '_ {
     region_range(region, volume_blocks).map(Lba).filter_map(|lba| {
-        let bit = Lba(lba.0 % REGION_BLOCKS).index();
+        let bit = index_of(lba.0 % REGION_BLOCKS);
         let is_set = |at: usize| bitmap[at + bit / 8] >> (bit % 8) & 1 == 1;
         match () {
             () if is_set(0) => Some((lba, Buried::Trimmed)),

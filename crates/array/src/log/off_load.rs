@@ -36,7 +36,7 @@ use crate::log::requests::{RequestSlot, Work};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use base::time::Instant;
-use base::units::Lba;
+use base::units::{Lba, index_of};
 use base::xor::Block;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -101,14 +101,14 @@ impl ArrayConfig {
     /// When the configuration was not validated.
     #[must_use]
     pub fn index_limit(&self, tuning: &Tuning) -> Option<GroupLimit> {
-        let asked = Lba(tuning.index_memory?).index();
+        let asked = index_of(tuning.index_memory?);
         let bytes = match tuning.wide_entries {
             true => EntryBytes::Five,
             false => PbaFormat::new(self.members, &self.geometry).expect("validated").entry_bytes(),
         };
         let per_block = entries_per_block(bytes);
         let entries = tuning.index_group_entries.map_or(per_block, |entries| entries.clamp(1, per_block));
-        let groups = Lba(self.volume_blocks).index().div_ceil(entries);
+        let groups = index_of(self.volume_blocks).div_ceil(entries);
         let mapping_segments = segments_for(self, groups as u64);
         // Stripes of the collector that are filling, at the worst each block of another group.
         let streams = 1 + usize::from(self.affords(mapping_segments + 1, 2));

@@ -12,7 +12,7 @@
 use crate::log::clients::Clients;
 use crate::log::core::Core;
 use crate::log::requests::RequestSlot;
-use base::units::Lba;
+use base::units::{Lba, index_of};
 use std::ops::Range;
 
 /// Users of each region: any number of writes, or one trim.
@@ -28,7 +28,7 @@ impl RegionLocks {
     /// Nobody in any region.
     #[must_use]
     pub fn new(regions: u64) -> RegionLocks {
-        let regions = Lba(regions).index();
+        let regions = index_of(regions);
         assert!(regions > 0, "a volume has a region");
         RegionLocks { writes: vec![0; regions], trimming: vec![false; regions], since: vec![0; regions] }
     }

@@ -8,7 +8,7 @@ use crate::log::index::Index;
 use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use base::bytes::u64_at;
-use base::units::{BLOCK_BYTES_U64, Lba};
+use base::units::{BLOCK_BYTES_U64, Lba, index_of};
 use base::xor::Block;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -188,12 +188,11 @@ impl Window<'_> {
         let before = shown.start.saturating_sub(part.start) / unit;
         let mut at = part.start + before * unit;
         while at < end {
-            let bytes = number(Lba((at - part.start) / unit).index()).to_le_bytes();
+            let bytes = number(index_of((at - part.start) / unit)).to_le_bytes();
             // One of five bytes may lie in two blocks.
             let (from, to) = (at.max(shown.start), (at + unit).min(shown.end));
-            let source = &bytes[Lba(from - at).index()..Lba(to - at).index()];
-            self.block[Lba(from - shown.start).index()..Lba(to - shown.start).index()]
-                .copy_from_slice(source);
+            let source = &bytes[index_of(from - at)..index_of(to - at)];
+            self.block[index_of(from - shown.start)..index_of(to - shown.start)].copy_from_slice(source);
             at += unit;
         }
     }
@@ -255,7 +254,7 @@ impl CoveredSegment<'_> {
     }
 
     fn holds(&self, bit: usize) -> bool {
-        let bitmap = &self.bytes[Lba(self.rows.table_bytes()).index()..];
+        let bitmap = &self.bytes[index_of(self.rows.table_bytes())..];
         bitmap[bit / 8] >> (bit % 8) & 1 == 1
     }
 }
@@ -278,7 +277,7 @@ pub fn restore<'a>(
     if !is_it {
         return None;
     }
-    let lost_end = HEAD_BYTES + 8 * Lba(head.lost).index();
+    let lost_end = HEAD_BYTES + 8 * index_of(head.lost);
     let rows_at = lost_end + SEGMENT_BYTES * head.segments as usize;
     let lost: Vec<u64> = bytes.get(HEAD_BYTES..lost_end)?.chunks(8).map(|lba| u64_at(lba, 0)).collect();
     let mut segments = BTreeMap::new();
@@ -294,7 +293,7 @@ pub fn restore<'a>(
     if parts.trimmed.end != head.bytes {
         return None;
     }
-    let part = |part: &Range<u64>| &bytes[Lba(part.start).index()..Lba(part.end).index()];
+    let part = |part: &Range<u64>| &bytes[index_of(part.start)..index_of(part.end)];
     let entries = |range| Entries::decode(entry_bytes, stored, part(range));
     let trimmed = part(&parts.trimmed).chunks(8).map(|word| u64_at(word, 0)).collect();
     let index = Index::restore(entries(&parts.blocks)?, entries(&parts.tombstones)?, trimmed, &lost)?;

@@ -16,7 +16,7 @@
 
 use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::pba::Pba;
-use base::units::{BLOCK_BYTES, Lba};
+use base::units::{BLOCK_BYTES, Lba, index_of};
 use base::xor::Block;
 use std::ops::Range;
 
@@ -193,7 +193,7 @@ impl Groups {
         for group in 0..u32::try_from(count).expect("a u32 of groups") {
             let mut entries = groups.empty(group);
             for (at, lba) in groups.range(group).enumerate() {
-                entries.replace(at, table.get(Lba(lba).index()));
+                entries.replace(at, table.get(index_of(lba)));
             }
             groups.admit(group, entries);
             groups.mark_dirty(group);
@@ -238,7 +238,7 @@ impl Groups {
 
     fn empty(&self, group: u32) -> Entries {
         let range = self.range(group);
-        Entries::new(self.entry_bytes, Lba(range.end - range.start).index())
+        Entries::new(self.entry_bytes, index_of(range.end - range.start))
     }
 
     fn admit(&mut self, group: u32, entries: Entries) {
@@ -503,7 +503,7 @@ impl Groups {
     pub fn end_load(&mut self, group: u32, block: Option<&Block>) -> bool {
         self.change(group, |group| group.loading = false);
         let range = self.range(group);
-        let bytes = Lba(range.end - range.start).index() * usize::from(self.entry_bytes.count());
+        let bytes = index_of(range.end - range.start) * usize::from(self.entry_bytes.count());
         let entries =
             block.and_then(|block| Entries::decode(self.entry_bytes, self.entry_bytes, &block[..bytes]));
         let Some(entries) = entries else { return false };

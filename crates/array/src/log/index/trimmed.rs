@@ -4,7 +4,7 @@
 //! somebody trims, and give it back when all of a region is written again. A volume that nobody ever trimmed takes none.
 
 use crate::log::config::REGION_BLOCKS;
-use base::units::Lba;
+use base::units::{Lba, index_of};
 
 /// Words of a page.
 const PAGE_WORDS: usize = 128;
@@ -29,7 +29,7 @@ impl TrimmedBits {
     /// No block of so many regions is trimmed.
     #[must_use]
     pub fn new(regions: u64) -> TrimmedBits {
-        TrimmedBits { pages: Vec::new(), regions: Lba(regions).index() }
+        TrimmedBits { pages: Vec::new(), regions: index_of(regions) }
     }
 
     /// The bits of so many regions, 64 to a word.

@@ -18,7 +18,7 @@ use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::segment::{EPOCH_SHIFT_SEGMENT, Segment};
 use base::frame::Frame;
-use base::units::{DriveIndex, Lba};
+use base::units::{DriveIndex, Lba, index_of};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zone::format::checkpoint::Checkpoint;
@@ -203,13 +203,13 @@ impl Newest {
     /// Nothing was offered yet; the index is empty, or that of a checkpoint with this sequence.
     fn new(session: &Session, index: Index, checkpoint: Option<u64>) -> Newest {
         let config = &session.config;
-        let tombstones = vec![0; Lba(index.regions()).index()];
+        let tombstones = vec![0; index_of(index.regions())];
         let considers_before = config.geometry.volatile_cache;
         Newest {
             pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
             blocks: match checkpoint {
                 Some(_) => Sequences::Few(BTreeMap::new()),
-                None => Sequences::All(vec![0; Lba(index.blocks()).index()]),
+                None => Sequences::All(vec![0; index_of(index.blocks())]),
             },
             index,
             tombstones,
