@@ -29,7 +29,7 @@ pub enum Name {
     /// A block of the volume.
     Block(Lba),
     /// The tombstone block of a region.
-    Tombstone(u64),
+    Tombstone(Region),
     /// A block of a checkpoint's image: its number in the upper 32 bits, the index of the block in the lower.
     Mapping(u64),
     /// The mapping block of a group of entries.
@@ -44,7 +44,9 @@ impl Name {
             Kind::User | Kind::Lost => {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
-            Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
+            Kind::Tombstone => {
+                (protected.lba < index.regions()).then_some(Name::Tombstone(Region(protected.lba)))
+            }
             Kind::Mapping => match groups::group_at(protected.lba) {
                 Some(group) => {
                     index.groups().filter(|groups| group < groups.count()).map(|_| Name::Group(group))
@@ -60,7 +62,7 @@ impl Name {
     pub fn lba(self) -> u64 {
         match self {
             Name::Block(lba) => lba.0,
-            Name::Tombstone(region) => region,
+            Name::Tombstone(region) => region.0,
             Name::Mapping(name) => name,
             Name::Group(group) => groups::lba_of(group),
         }
@@ -201,7 +203,7 @@ impl Index {
     pub fn knows(&self, name: Name) -> bool {
         match name {
             Name::Block(lba) => lba.0 < self.blocks(),
-            Name::Tombstone(region) => region < self.regions(),
+            Name::Tombstone(region) => region.0 < self.regions(),
             Name::Mapping(name) => self.mapping_slot(name).is_some(),
             Name::Group(group) => self.groups().is_some_and(|groups| group < groups.count()),
         }
@@ -234,7 +236,7 @@ impl Index {
     pub fn get(&self, name: Name) -> Option<Pba> {
         match name {
             Name::Block(lba) => self.entry(lba),
-            Name::Tombstone(region) => self.tombstones.get(Lba(region).index()),
+            Name::Tombstone(region) => self.tombstones.get(region.index()),
             Name::Mapping(name) => {
                 let (at, block) = self.mapping_slot(name)?;
                 self.checkpoints[at].blocks.get(block)
@@ -260,7 +262,7 @@ impl Index {
                 assert!(self.mapped_blocks <= self.blocks(), "more blocks are mapped than there are");
                 before
             }
-            Name::Tombstone(region) => self.tombstones.replace(Lba(region).index(), Some(pba)),
+            Name::Tombstone(region) => self.tombstones.replace(region.index(), Some(pba)),
             Name::Mapping(name) => {
                 let (at, block) = self.mapping_slot(name).expect("a checkpoint that is there");
                 self.checkpoints[at].blocks.replace(block, Some(pba))
@@ -338,7 +340,7 @@ impl Index {
         let places = groups.into_iter().flat_map(|groups| groups.places());
         let places = places.map(|(group, pba)| (Name::Group(group), Some(pba)));
         let tombstones =
-            (0..).zip(self.tombstones.iter()).map(|(region, entry)| (Name::Tombstone(region), entry));
+            (0..).zip(self.tombstones.iter()).map(|(region, entry)| (Name::Tombstone(Region(region)), entry));
         let checkpoints = self.checkpoints.iter().flat_map(|checkpoint| {
             let names = (0..).map(|block| Name::Mapping(name_of(checkpoint.number, block)));
             names.zip(checkpoint.blocks.iter())
@@ -431,14 +433,14 @@ impl Index {
 
     /// The tombstone block of a region in which the blocks of `trim` join those trimmed before; those that
     /// are lost stay so.
-    pub fn write_tombstone(&self, region: u64, trim: &Range<u64>, bitmap: &mut Block) {
+    pub fn write_tombstone(&self, region: Region, trim: &Range<u64>, bitmap: &mut Block) {
         bitmap.fill(0);
-        let range = region_range(region, self.blocks());
+        let range = region.blocks(self.blocks());
         for lba in self.lost.range(Lba(range.start)..Lba(range.end)).filter(|lba| !trim.contains(&lba.0)) {
             let bit = index_of(lba.0 % REGION_BLOCKS);
             bitmap[LOST_AT + bit / 8] |= 1 << (bit % 8);
         }
-        for lba in region_range(region, self.blocks()) {
+        for lba in region.blocks(self.blocks()) {
             if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
                 let bit = index_of(lba % REGION_BLOCKS);
                 bitmap[bit / 8] |= 1 << (bit % 8);
@@ -448,12 +450,12 @@ impl Index {
 
     /// True when a tombstone of a region marks every block that is trimmed there, and every one that is lost.
     #[must_use]
-    pub fn is_told_by(&self, region: u64, bitmap: &Block) -> bool {
-        let first_word = Lba(region).index() * REGION_BYTES / 8;
+    pub fn is_told_by(&self, region: Region, bitmap: &Block) -> bool {
+        let first_word = region.index() * REGION_BYTES / 8;
         let words = bitmap[..REGION_BYTES].chunks_exact(8);
         let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         let mut trimmed = (first_word..).zip(words);
-        let range = region_range(region, self.blocks());
+        let range = region.blocks(self.blocks());
         let mut lost =
             self.lost.range(Lba(range.start)..Lba(range.end)).map(|lba| index_of(lba.0 % REGION_BLOCKS));
         trimmed.all(|(at, word)| self.trimmed_word(at) & !word == 0)
@@ -472,11 +474,11 @@ pub enum Buried {
 
 /// Blocks that a tombstone block marks.
 pub fn tombstone_blocks(
-    region: u64,
+    region: Region,
     volume_blocks: u64,
     bitmap: &Block,
 ) -> impl Iterator<Item = (Lba, Buried)> + '_ {
-    region_range(region, volume_blocks).map(Lba).filter_map(|lba| {
+    region.blocks(volume_blocks).map(Lba).filter_map(|lba| {
         let bit = index_of(lba.0 % REGION_BLOCKS);
         let is_set = |at: usize| bitmap[at + bit / 8] >> (bit % 8) & 1 == 1;
         match () {
@@ -487,16 +489,34 @@ pub fn tombstone_blocks(
     })
 }
 
-/// The region of a block.
-#[must_use]
-pub fn region_of(lba: u64) -> u64 {
-    lba / REGION_BLOCKS
-}
+/// A part of the volume that one tombstone is about, by its number from the first block on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Region(pub u64);
 
-/// The blocks of a region.
-#[must_use]
-pub fn region_range(region: u64, volume_blocks: u64) -> Range<u64> {
-    region * REGION_BLOCKS..((region + 1) * REGION_BLOCKS).min(volume_blocks)
+impl Region {
+    /// The region of a block.
+    #[must_use]
+    pub fn of(lba: u64) -> Region {
+        Region(lba / REGION_BLOCKS)
+    }
+
+    /// The region behind this one.
+    #[must_use]
+    pub fn next(self) -> Region {
+        Region(self.0 + 1)
+    }
+
+    /// The region as an index into a table with one entry per region.
+    #[must_use]
+    pub fn index(self) -> usize {
+        index_of(self.0)
+    }
+
+    /// The blocks of the region.
+    #[must_use]
+    pub fn blocks(self, volume_blocks: u64) -> Range<u64> {
+        self.0 * REGION_BLOCKS..((self.0 + 1) * REGION_BLOCKS).min(volume_blocks)
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::log::clients::Clients;
 use crate::log::core::Core;
 use crate::log::gc::Collector;
 use crate::log::gc::{Gc, Move};
-use crate::log::index::{Name, region_of};
+use crate::log::index::{Name, Region};
 use crate::log::rescue::Rescue;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Pba, Shard};
@@ -84,7 +84,7 @@ impl Shard {
                     &self.off_load.being_unmapped(region),
                     &mut frame.data,
                 );
-                (region, Kind::Tombstone)
+                (region.0, Kind::Tombstone)
             }
             Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
@@ -116,7 +116,7 @@ impl Clients {
     fn sequence_for_marker(&mut self, core: &mut Core, name: Name) -> u64 {
         let before = match name {
             Name::Block(lba) => {
-                let trim = self.regions.sequence_before_trim(region_of(lba.0));
+                let trim = self.regions.sequence_before_trim(Region::of(lba.0));
                 self.in_flight.sequence_before(lba).or(trim)
             }
             Name::Tombstone(region) => self.regions.sequence_before(region),

@@ -28,7 +28,7 @@ use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::core::Core;
 use crate::log::index::entries::EntryBytes;
 use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
-use crate::log::index::{Name, region_range};
+use crate::log::index::{Name, Region};
 use crate::log::load::GroupReader;
 use crate::log::mapping_space::{MappingSpace, segments_for};
 use crate::log::pba::{Pba, PbaFormat};
@@ -53,7 +53,7 @@ const GROUPS_PER_COLLECTORS: usize = 4;
 #[derive(Debug)]
 pub struct Unmapping {
     pub(in crate::log) request: RequestSlot,
-    region: u64,
+    region: Region,
     /// All of them.
     blocks: Range<u64>,
     /// The next one.
@@ -303,15 +303,15 @@ impl Shard {
 
 impl OffLoad {
     /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
-    pub(super) fn begin_unmapping(&mut self, request: RequestSlot, region: u64, blocks: Range<u64>) {
+    pub(super) fn begin_unmapping(&mut self, request: RequestSlot, region: Region, blocks: Range<u64>) {
         let next = blocks.start;
         debug_assert!(self.trims.iter().all(|trim| trim.region != region), "one trim of a region at a time");
-        assert!(blocks.start < blocks.end, "a trim of region {region} unmaps {blocks:?}");
+        assert!(blocks.start < blocks.end, "a trim of {region:?} unmaps {blocks:?}");
         self.trims.push_back(Unmapping { request, region, blocks, next, failed: false });
     }
 
     /// Blocks of a region whose trim is durable and not yet applied.
-    pub(super) fn being_unmapped(&self, region: u64) -> Range<u64> {
+    pub(super) fn being_unmapped(&self, region: Region) -> Range<u64> {
         let found = self.trims.iter().find(|trim| trim.region == region);
         found.map_or(0..0, |trim| trim.blocks.clone())
     }
@@ -337,11 +337,11 @@ impl OffLoad {
 
 impl Clients {
     /// Blocks of a trim in a region.
-    pub(super) fn blocks_of_trim(&self, core: &Core, request: RequestSlot, region: u64) -> Range<u64> {
+    pub(super) fn blocks_of_trim(&self, core: &Core, request: RequestSlot, region: Region) -> Range<u64> {
         let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
-        let blocks = region_range(region, core.index.blocks());
+        let blocks = region.blocks(core.index.blocks());
         let common = range.start.max(blocks.start)..range.end.min(blocks.end);
-        assert!(common.start < common.end, "a trim of {range:?} holds region {region}, of {blocks:?}");
+        assert!(common.start < common.end, "a trim of {range:?} holds {region:?}, of {blocks:?}");
         common
     }
 }

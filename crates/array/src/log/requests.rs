@@ -13,10 +13,9 @@ use crate::log::clients::Clients;
 use crate::log::core::Core;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
-use crate::log::index;
-use crate::log::index::Name;
 use crate::log::index::groups::Holder;
 use crate::log::index::groups::Residence;
+use crate::log::index::{Name, Region};
 use crate::log::policy::decision::Decision;
 use crate::log::stripe::Origin;
 use crate::log::trim::intersect;
@@ -79,7 +78,7 @@ pub enum Work {
         /// The whole range.
         range: Range<u64>,
         /// Next region to write a tombstone for.
-        region_next: u64,
+        region_next: Region,
     },
     /// Wait for `writes_before` requests, then flush the drives.
     Flush {
@@ -104,12 +103,12 @@ impl ClientRequest {
     }
 
     /// Regions the request touches.
-    pub(super) fn regions(&self) -> Range<u64> {
+    pub(super) fn regions(&self) -> Range<Region> {
         match &self.work {
             Work::Write { range, .. } | Work::Trim { range, .. } => {
-                index::region_of(range.start)..index::region_of(range.end - 1) + 1
+                Region::of(range.start)..Region::of(range.end - 1).next()
             }
-            Work::Flush { .. } => 0..0,
+            Work::Flush { .. } => Region(0)..Region(0),
         }
     }
 }
@@ -362,7 +361,7 @@ impl Shard {
             let request = self.clients.requests.get(slot);
             let Work::Trim { range, region_next } = &request.work else { unreachable!("a trim") };
             let (range, region) = (range.clone(), *region_next);
-            if region > index::region_of(range.end - 1) {
+            if region > Region::of(range.end - 1) {
                 break;
             }
             if !self.may_place(self.core.config.stream_for(1)) {
@@ -372,7 +371,7 @@ impl Shard {
             let Work::Trim { region_next, .. } = &mut self.clients.requests.get_mut(slot).work else {
                 unreachable!("a trim")
             };
-            *region_next += 1;
+            *region_next = region.next();
         }
         self.request_placed(slot, fx);
         true
@@ -382,12 +381,12 @@ impl Shard {
     fn place_tombstone(
         &mut self,
         slot: RequestSlot,
-        region: u64,
+        region: Region,
         range: &Range<u64>,
         now: Instant,
         fx: &mut Effects,
     ) {
-        let blocks = intersect(range, &index::region_range(region, self.core.index.blocks()));
+        let blocks = intersect(range, &region.blocks(self.core.index.blocks()));
         assert!(!blocks.is_empty(), "a trim touches each of its regions");
         // A write that failed may be on the media all the same, and nothing else would hide it.
         if self.core.index.is_zeros(&blocks) && !self.clients.writes_failed {
@@ -396,7 +395,7 @@ impl Shard {
         let mut frame = self.core.frames.take();
         self.core.index.write_tombstone(region, range, &mut frame.data);
         let data_crc = crc32c(&frame.data);
-        let protected = Protected { lba: region, sequence: self.core.next_sequence, kind: Kind::Tombstone };
+        let protected = Protected { lba: region.0, sequence: self.core.next_sequence, kind: Kind::Tombstone };
         self.core.next_sequence += 1;
         self.clients.requests.get_mut(slot).blocks_pending += 1;
         self.core.counters.tombstone_blocks_written += 1;
@@ -418,7 +417,7 @@ impl Clients {
             }
             RequestOp::Trim { lba, blocks, force_unit_access } => {
                 let range = lba.0..lba.0 + blocks;
-                let region_next = index::region_of(range.start);
+                let region_next = Region::of(range.start);
                 (Work::Trim { range, region_next }, force_unit_access)
             }
             RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),

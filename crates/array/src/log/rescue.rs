@@ -2,6 +2,7 @@
 //! cannot be read.
 
 use crate::log::flush::RecoveryFlush;
+use crate::log::index::Region;
 use crate::log::segment::SegmentSlot;
 
 /// State of what recovery left to do.
@@ -9,7 +10,7 @@ pub struct Rescue {
     /// Stripes that recovery could not complete in place: their blocks are moved.
     pub weak: Vec<(SegmentSlot, u32)>,
     /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
-    pub doubtful: Vec<u64>,
+    pub doubtful: Vec<Region>,
     /// Set while those are being written anew.
     pub recording_doubt: bool,
     /// Blocks of the write area that a mount found and that are not in the log yet.
@@ -23,7 +24,7 @@ pub struct Rescue {
 impl Rescue {
     /// What a mount found.
     #[must_use]
-    pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<u64>) -> Rescue {
+    pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<Region>) -> Rescue {
         assert!(doubtful.is_sorted(), "regions are in order");
         Rescue { weak, doubtful, recording_doubt: false, slots: 0, flush: RecoveryFlush::Due, is_void: false }
     }

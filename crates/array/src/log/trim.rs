@@ -11,6 +11,7 @@
 
 use crate::log::clients::Clients;
 use crate::log::core::Core;
+use crate::log::index::Region;
 use crate::log::requests::RequestSlot;
 use base::units::{Lba, index_of};
 use std::ops::Range;
@@ -34,8 +35,8 @@ impl RegionLocks {
     }
 
     /// A write enters its regions, or none of them when one is being trimmed.
-    pub fn enter_write(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
-        let regions = Lba(regions.start).index()..Lba(regions.end).index();
+    pub fn enter_write(&mut self, regions: Range<Region>, next_sequence: u64) -> bool {
+        let regions = regions.start.index()..regions.end.index();
         if self.trimming[regions.clone()].iter().any(|trimming| *trimming) {
             return false;
         }
@@ -50,16 +51,16 @@ impl RegionLocks {
     }
 
     /// A write leaves its regions.
-    pub fn leave_write(&mut self, regions: Range<u64>) {
-        for writes in &mut self.writes[Lba(regions.start).index()..Lba(regions.end).index()] {
+    pub fn leave_write(&mut self, regions: Range<Region>) {
+        for writes in &mut self.writes[regions.start.index()..regions.end.index()] {
             assert!(*writes > 0);
             *writes -= 1;
         }
     }
 
     /// A trim enters its regions, or none of them when one is being written or trimmed.
-    pub fn enter_trim(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
-        let regions = Lba(regions.start).index()..Lba(regions.end).index();
+    pub fn enter_trim(&mut self, regions: Range<Region>, next_sequence: u64) -> bool {
+        let regions = regions.start.index()..regions.end.index();
         let busy = self.writes[regions.clone()].iter().any(|writes| *writes > 0)
             || self.trimming[regions.clone()].iter().any(|trimming| *trimming);
         if !busy {
@@ -70,8 +71,8 @@ impl RegionLocks {
     }
 
     /// A trim leaves its regions.
-    pub fn leave_trim(&mut self, regions: Range<u64>) {
-        for trimming in &mut self.trimming[Lba(regions.start).index()..Lba(regions.end).index()] {
+    pub fn leave_trim(&mut self, regions: Range<Region>) {
+        for trimming in &mut self.trimming[regions.start.index()..regions.end.index()] {
             assert!(*trimming);
             *trimming = false;
         }
@@ -79,15 +80,15 @@ impl RegionLocks {
 
     /// While a region is being trimmed, a sequence below that of the trim and above all in it before.
     #[must_use]
-    pub fn sequence_before_trim(&self, region: u64) -> Option<u64> {
-        let region = Lba(region).index();
+    pub fn sequence_before_trim(&self, region: Region) -> Option<u64> {
+        let region = region.index();
         self.trimming[region].then(|| self.since[region] - 1)
     }
 
     /// While somebody is in a region, a sequence below theirs and above those of trims before.
     #[must_use]
-    pub fn sequence_before(&self, region: u64) -> Option<u64> {
-        let region = Lba(region).index();
+    pub fn sequence_before(&self, region: Region) -> Option<u64> {
+        let region = region.index();
         (self.trimming[region] || self.writes[region] > 0).then(|| self.since[region] - 1)
     }
 
@@ -100,7 +101,7 @@ impl RegionLocks {
 
 impl Clients {
     /// The tombstone of a region is durable: its blocks are gone.
-    pub(super) fn apply_trim(&mut self, core: &mut Core, request: RequestSlot, region: u64) {
+    pub(super) fn apply_trim(&mut self, core: &mut Core, request: RequestSlot, region: Region) {
         for lba in self.blocks_of_trim(core, request, region) {
             if let Some(before) = core.index.trim(Lba(lba)) {
                 core.forget(before);

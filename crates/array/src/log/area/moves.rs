@@ -5,7 +5,7 @@
 use crate::log::area::{Stage, WriteArea};
 use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
-use crate::log::index::{Name, region_range};
+use crate::log::index::{Name, Region};
 use crate::log::pba::Pba;
 use crate::log::requests::RequestSlot;
 use crate::log::stripe::Origin;
@@ -183,7 +183,8 @@ impl Shard {
     ) -> Option<bool> {
         let regions = self.clients.requests.get(request).regions();
         let blocks = self.core.index.blocks();
-        let blocks = region_range(regions.start, blocks).start..region_range(regions.end - 1, blocks).end;
+        let last = Region(regions.end.0 - 1);
+        let blocks = regions.start.blocks(blocks).start..last.blocks(blocks).end;
         if !self.area.slots.has_any(blocks.clone()) {
             self.area.trims = None;
             return Some(true);

@@ -1,8 +1,8 @@
 //! Two engines that were mounted from the same drives: what their indexes do not agree on.
 
 use crate::log::core::Core;
-use crate::log::index::Name;
 use crate::log::index::groups::Groups;
+use crate::log::index::{Name, Region};
 use crate::log::{Location, Pba};
 use base::frame::Frame;
 use base::time::Instant;
@@ -23,7 +23,7 @@ pub(in crate::log) fn differences(
     now: Instant,
 ) -> Vec<String> {
     let blocks = (0..own.config.volume_blocks).map(|lba| Name::Block(Lba(lba)));
-    let names = blocks.chain((0..own.index.regions()).map(Name::Tombstone));
+    let names = blocks.chain((0..own.index.regions()).map(Region).map(Name::Tombstone));
     let mut found = Vec::new();
     for name in names {
         let marks = |core: &Core| match name {

@@ -15,7 +15,7 @@ fn a_write_ends_a_trim_and_a_trim_ends_a_mapping() {
     assert_eq!(index.get(Name::Block(lba)), None);
     assert_eq!(index.set(Name::Block(lba), Pba(8)), None);
     assert!(!index.is_trimmed(lba));
-    assert_eq!(index.set(Name::Tombstone(1), Pba(9)), None);
+    assert_eq!(index.set(Name::Tombstone(Region(1)), Pba(9)), None);
     assert_eq!(index.mapped().count(), 2);
 }
 
@@ -26,9 +26,9 @@ fn a_tombstone_names_its_blocks() {
     index.lose(Lba(REGION_BLOCKS + 1));
     index.lose(Lba(REGION_BLOCKS + 2));
     let mut bitmap = [0; BLOCK_BYTES];
-    index.write_tombstone(1, &(REGION_BLOCKS - 5..REGION_BLOCKS + 2), &mut bitmap);
+    index.write_tombstone(Region(1), &(REGION_BLOCKS - 5..REGION_BLOCKS + 2), &mut bitmap);
     let blocks: Vec<(u64, Buried)> =
-        tombstone_blocks(1, index.blocks(), &bitmap).map(|(lba, why)| (lba.0, why)).collect();
+        tombstone_blocks(Region(1), index.blocks(), &bitmap).map(|(lba, why)| (lba.0, why)).collect();
     let expected = [(0, Buried::Trimmed), (1, Buried::Trimmed), (2, Buried::Lost), (9, Buried::Trimmed)];
     assert_eq!(blocks, expected.map(|(lba, why)| (REGION_BLOCKS + lba, why)));
 }
@@ -55,7 +55,7 @@ enum State {
 #[derive(Default)]
 struct Model {
     blocks: BTreeMap<Lba, State>,
-    tombstones: BTreeMap<u64, Pba>,
+    tombstones: BTreeMap<Region, Pba>,
     checkpoint: BTreeMap<u64, Pba>,
 }
 
@@ -89,8 +89,8 @@ impl Model {
     }
 
     /// Returns the contents of a region's tombstone when the blocks of `trim` join it.
-    fn buried(&self, region: u64, trim: &Range<u64>) -> Vec<(Lba, Buried)> {
-        let of_region = (0..BLOCKS).filter(|lba| lba / REGION_BLOCKS == region).map(Lba);
+    fn buried(&self, region: Region, trim: &Range<u64>) -> Vec<(Lba, Buried)> {
+        let of_region = (0..BLOCKS).filter(|lba| Region::of(*lba) == region).map(Lba);
         of_region
             .filter_map(|lba| match self.blocks.get(&lba) {
                 _ if trim.contains(&lba.0) => Some((lba, Buried::Trimmed)),
@@ -111,7 +111,7 @@ fn lba() -> impl Strategy<Value = Lba> {
 fn step() -> impl Strategy<Value = Step> {
     let name = prop_oneof![
         4 => lba().prop_map(Name::Block),
-        1 => (0..2_u64).prop_map(Name::Tombstone),
+        1 => (0..2_u64).prop_map(|region| Name::Tombstone(Region(region))),
         1 => (0..3_u32).prop_map(|block| Name::Mapping(name_of(7, block))),
     ];
     prop_oneof![
@@ -158,7 +158,7 @@ proptest! {
             !matches!(model.blocks.get(&Lba(lba)), Some(State::At(_) | State::Lost))
         });
         prop_assert_eq!(index.is_zeros(&range), is_zeros, "{:?}", range);
-        for region in 0..index.regions() {
+        for region in (0..index.regions()).map(Region) {
             let mut bitmap = [0xaa; BLOCK_BYTES];
             index.write_tombstone(region, &range, &mut bitmap);
             let buried: Vec<_> = tombstone_blocks(region, BLOCKS, &bitmap).collect();
@@ -177,7 +177,7 @@ fn only_blocks_of_the_volume_and_its_tombstones_have_names() {
         assert_eq!(name(kind, BLOCKS - 1), Some(Name::Block(Lba(BLOCKS - 1))));
         assert_eq!(name(kind, BLOCKS), None);
     }
-    assert_eq!(name(Kind::Tombstone, region_of(BLOCKS - 1)), Some(Name::Tombstone(1)));
+    assert_eq!(name(Kind::Tombstone, Region::of(BLOCKS - 1).0), Some(Name::Tombstone(Region(1))));
     assert_eq!(name(Kind::Tombstone, 2), None);
     assert_eq!((name(Kind::Padding, 0), name(Kind::Mapping, 0)), (None, None));
 }

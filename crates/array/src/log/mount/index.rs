@@ -12,7 +12,7 @@
 //! - any other place: moved, overwritten or trimmed since, so a later stripe must tell. If none does, the checkpoint is
 //!   not that of these drives, and is not used.
 
-use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
+use crate::log::index::{Buried, Index, Name, Region, tombstone_blocks};
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
@@ -34,7 +34,7 @@ pub struct Recovered {
     /// The newest copy of every name.
     pub index: Index,
     /// Regions whose tombstone is to be written anew.
-    pub doubtful: Vec<u64>,
+    pub doubtful: Vec<Region>,
     /// All segments, oldest first.
     pub segments: Vec<Segment>,
     /// The checkpoint that says what some of them hold.
@@ -100,7 +100,7 @@ pub struct NewestOfAll {
     /// Where it lies, if not in a slot.
     pub index: Index,
     /// Regions whose tombstone is to be written anew.
-    pub doubtful: Vec<u64>,
+    pub doubtful: Vec<Region>,
     /// Slots of the write area that hold one, among those that were found.
     pub slots: Vec<usize>,
 }
@@ -124,7 +124,7 @@ pub struct Copy {
 
 /// A tombstone that may count.
 struct Tombstone {
-    region: u64,
+    region: Region,
     sequence: u64,
     at: Location,
     /// Frame of its block, once it was read and if it can be.
@@ -141,9 +141,9 @@ pub struct Newest {
     floor: u64,
     /// Tombstones before the newest that may count too, by region and sequence: those in segments that are not
     /// sealed, and of the others the newest. None without volatile caches.
-    tombstones_before: Option<BTreeMap<(u64, u64), Pba>>,
+    tombstones_before: Option<BTreeMap<(Region, u64), Pba>>,
     /// Sequence of the newest tombstone in a sealed segment, by region.
-    tombstones_sealed: BTreeMap<u64, u64>,
+    tombstones_sealed: BTreeMap<Region, u64>,
 }
 
 /// Sequence of the newest copy of each block that was offered; zero without one.
@@ -240,7 +240,7 @@ impl Newest {
         &mut self,
         session: &mut Session,
         segments: &[Segment],
-    ) -> Result<(Vec<u64>, Vec<usize>), MountError> {
+    ) -> Result<(Vec<Region>, Vec<usize>), MountError> {
         let slots: Vec<(Lba, u64)> = session.slots.iter().map(|slot| (slot.lba, slot.sequence)).collect();
         let newer = slots.iter().enumerate().filter(|(_, (lba, sequence))| self.offer_slot(*lba, *sequence));
         let newer: Vec<usize> = newer.map(|(at, _)| at).collect();
@@ -277,7 +277,7 @@ impl Newest {
             Name::Block(lba) => self.blocks.newest(lba),
             Name::Tombstone(region) => {
                 self.keep_tombstone(region, entry.sequence, copy);
-                &mut self.tombstones[Lba(region).index()]
+                &mut self.tombstones[region.index()]
             }
             Name::Group(_) => return,
             Name::Mapping(_) => {
@@ -310,10 +310,11 @@ impl Newest {
     /// Hides what the newest tombstone of every region hides, and what those before it hide: one says no more of a
     /// block that was written after a trim, but a volatile cache may have lost that write and kept the tombstone.
     /// Returns the regions whose tombstone is to be written anew.
-    fn bury_all(&mut self, session: &mut Session, segments: &[Segment]) -> Result<Vec<u64>, MountError> {
+    fn bury_all(&mut self, session: &mut Session, segments: &[Segment]) -> Result<Vec<Region>, MountError> {
         // What others hide was hidden when the checkpoint began.
-        let regions: Vec<u64> = (0..self.index.regions())
-            .filter(|region| self.tombstones[Lba(*region).index()] > self.floor)
+        let regions: Vec<Region> = (0..self.index.regions())
+            .map(Region)
+            .filter(|region| self.tombstones[region.index()] > self.floor)
             .collect();
         let mut to_record = Vec::new();
         for regions in regions.chunks(REGIONS_AT_ONCE) {
@@ -331,7 +332,7 @@ impl Newest {
 
     /// Applies what the tombstones of one region say, oldest first. The newest must say all of it, also what the image of
     /// a checkpoint knew before: a later mount has that one alone, once a sealed segment holds it.
-    fn bury_region(&mut self, session: &mut Session, tombstones: &[Tombstone], to_record: &mut Vec<u64>) {
+    fn bury_region(&mut self, session: &mut Session, tombstones: &[Tombstone], to_record: &mut Vec<Region>) {
         for Tombstone { region, sequence, read, .. } in tombstones {
             match read {
                 Some(frame) => self.bury(*region, *sequence, &frame.data),
@@ -341,7 +342,7 @@ impl Newest {
         assert!(tombstones.is_sorted_by_key(|tombstone| tombstone.sequence), "tombstones come oldest first");
         let Some(Tombstone { region, read, .. }) = tombstones.last() else { return };
         if read.is_none() {
-            session.report.regions_doubtful.push(*region);
+            session.report.regions_doubtful.push(region.0);
         }
         if !read.as_ref().is_some_and(|frame| self.index.is_told_by(*region, &frame.data)) {
             to_record.push(*region);
@@ -352,7 +353,7 @@ impl Newest {
     fn is_told(&self, name: Name) -> bool {
         match name {
             Name::Block(lba) => self.blocks.of(lba) > 0,
-            Name::Tombstone(region) => self.tombstones[Lba(region).index()] > 0,
+            Name::Tombstone(region) => self.tombstones[region.index()] > 0,
             Name::Mapping(_) | Name::Group(_) => true,
         }
     }
@@ -364,7 +365,7 @@ impl Newest {
 
     /// Notes a tombstone that may count. Blocks written before a tombstone in a sealed segment are durable, for drives
     /// are flushed before sealing: none before it can count.
-    fn keep_tombstone(&mut self, region: u64, sequence: u64, copy: Copy) {
+    fn keep_tombstone(&mut self, region: Region, sequence: u64, copy: Copy) {
         let pba = self.pba.pack(copy.at);
         let Some(before) = &mut self.tombstones_before else { return };
         let place = before.entry((region, sequence)).or_insert(pba);
@@ -376,7 +377,7 @@ impl Newest {
             *newest = sequence.max(*newest);
         }
         if let Some(newest) = self.tombstones_sealed.get(&region) {
-            let gone: Vec<(u64, u64)> =
+            let gone: Vec<(Region, u64)> =
                 before.range((region, 0)..(region, *newest)).map(|(key, _)| *key).collect();
             gone.iter().for_each(|key| {
                 before.remove(key);
@@ -385,9 +386,9 @@ impl Newest {
     }
 
     /// The tombstones of a region that may count, oldest first.
-    fn tombstones_of(&self, region: u64) -> Vec<Tombstone> {
-        let newest = self.tombstones[Lba(region).index()];
-        assert!(newest > 0, "region {region} has a tombstone");
+    fn tombstones_of(&self, region: Region) -> Vec<Tombstone> {
+        let newest = self.tombstones[region.index()];
+        assert!(newest > 0, "{region:?} has a tombstone");
         let newest_at = self.index.get(Name::Tombstone(region)).expect("one was offered");
         let first = (region, self.floor.min(newest));
         let before = self.tombstones_before.iter();
@@ -398,12 +399,9 @@ impl Newest {
     }
 
     /// Hides the blocks that a tombstone of this sequence marks, where they are older.
-    fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) {
+    fn bury(&mut self, region: Region, sequence: u64, bitmap: &base::xor::Block) {
         for (lba, why) in tombstone_blocks(region, self.index.blocks(), bitmap) {
-            debug_assert!(
-                region_range(region, self.index.blocks()).contains(&lba.0),
-                "a block of the region"
-            );
+            debug_assert!(region.blocks(self.index.blocks()).contains(&lba.0), "a block of the region");
             if self.sequence_of(lba) >= sequence {
                 continue;
             }
@@ -416,8 +414,8 @@ impl Newest {
 
     /// A tombstone of this sequence cannot be read: all blocks that were not written since are lost, those
     /// without a copy too. It may have said that they were trimmed, or lost before.
-    fn doubt(&mut self, region: u64, sequence: u64) {
-        for lba in region_range(region, self.index.blocks()).map(Lba) {
+    fn doubt(&mut self, region: Region, sequence: u64) {
+        for lba in region.blocks(self.index.blocks()).map(Lba) {
             if self.sequence_of(lba) < sequence {
                 self.index.lose(lba);
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::log::config::REGION_BLOCKS;
-use crate::log::index::Name;
+use crate::log::index::{Name, Region};
 use crate::log::pba::Pba;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use zone::format::HEADER_BLOCKS;
@@ -43,7 +43,7 @@ fn index(entry_bytes: EntryBytes) -> Index {
     for lba in (0..BLOCKS).step_by(3) {
         index.set(Name::Block(Lba(lba)), Pba(lba * 7 + 1));
     }
-    index.set(Name::Tombstone(1), Pba(99));
+    index.set(Name::Tombstone(Region(1)), Pba(99));
     index.trim(Lba(BLOCKS - 1));
     index.trim(Lba(6));
     index.lose(Lba(8));
