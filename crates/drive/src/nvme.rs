@@ -4,7 +4,7 @@
 //!   /dev/ng0n1 ── open ──> identity, quirks, geometry, write pointers ──> NvmeDrive
 //!
 //!   submit ──> Task ──part──> Job ──> Queue (io_uring) ──> Answer ──> outcome ──> next part, again later, or completion
-//!               │  a zone's Zone Writes, one at a time
+//!               │  a zone's Zone Writes, one at a time, but in a random write area
 //! ```
 //! [`wire`] makes commands and [`passthrough`] hands them to the kernel; [`identify`], [`report`] and [`outcome`] interpret what comes
 //! back. A transfer is one command, but where a [`quirk`] wants it in parts, one after the other.
@@ -13,6 +13,9 @@
 //! drives may return anything there. A report says nothing of that: it may be older than a reset. A read sees the pointer of the moment at which it was submitted. Of a zone that was full when the drive was opened
 //! nobody knows how far it was written: there blocks of nothing but ones, metadata included, read as zeros too, for drives return
 //! zeros or ones where nothing was written. `drive qualify` finds those that return anything else.
+//!
+//! In a zone with a random write area only the drive knows which blocks were written, so there it is believed; drives that return
+//! anything but zeros where nothing was written have no areas (`identify`).
 //!
 //! A drive that was given up answers for its commands; their frames stay with the kernel until it answers.
 
@@ -74,9 +77,16 @@ enum Kind {
         pointer: u32,
         was_full: bool,
     },
-    Write,
+    /// Writes at a write pointer take turns; in an area there may be any number.
+    Write {
+        takes_turns: bool,
+    },
     Append,
     Manage(Transition),
+    /// Commits an area up to a block of its zone.
+    Commit {
+        end: u32,
+    },
     Flush,
     Report {
         zones_left: u32,
@@ -91,8 +101,10 @@ enum Kind {
 /// What is known of a zone.
 #[derive(Debug, Default)]
 struct Line {
-    /// Write pointer, as far as answers tell.
+    /// Write pointer, as far as answers tell; the capacity where the zone got an area, until it is reset.
     pointer: u32,
+    /// It has a random write area, as far as answers tell.
+    has_area: bool,
     /// It was full when the drive was opened.
     was_full: bool,
     /// A Zone Write is in flight.
@@ -144,6 +156,7 @@ impl<Q: Queue> NvmeDrive<Q> {
         );
         let line = |zone: &ZoneDescriptor| Line {
             pointer: pointer_of(zone, &geometry),
+            has_area: zone.has_area,
             was_full: zone.state == ZoneState::Full,
             ..Line::default()
         };
@@ -176,12 +189,18 @@ impl<Q: Queue> NvmeDrive<Q> {
                 (*offset, frames, transfer_blocks_max)
             }
             Op::Append { frames } => (0, frames, append_blocks_max),
-            Op::OpenWithArea | Op::Commit { .. } => return Some(Status::InvalidZoneOperation),
+            Op::OpenWithArea if self.geometry.areas.is_none() => return Some(Status::InvalidZoneOperation),
+            Op::Commit { end } => {
+                let commits = self.geometry.areas.is_some_and(|areas| areas.explicit_commit);
+                let is_inside = *end > 0 && *end <= self.geometry.zone_capacity_blocks;
+                return (!commits || !is_inside).then_some(Status::InvalidField);
+            }
             // There is nothing beside the blocks.
             Op::SelfTest { .. } => return Some(Status::Success),
             Op::Reset
             | Op::Finish
             | Op::Open
+            | Op::OpenWithArea
             | Op::Close
             | Op::Report { .. }
             | Op::FindTurned { .. }
@@ -208,9 +227,10 @@ impl<Q: Queue> NvmeDrive<Q> {
         let at = start + u64::from(task.asked.offset) + u64::from(moved);
         let action = match &task.kind {
             Kind::Read { .. } => Action::Read { block: at },
-            Kind::Write => Action::Write { block: at },
+            Kind::Write { .. } => Action::Write { block: at },
             Kind::Append => Action::Append { zone_start: start },
             Kind::Manage(transition) => Action::Manage { zone_start: start, transition: *transition },
+            Kind::Commit { end } => Action::Commit { last_block: start + u64::from(*end) - 1 },
             Kind::Flush => Action::Flush,
             Kind::Search(search) => search.action(start),
             Kind::Report { found, .. } => {
@@ -223,13 +243,13 @@ impl<Q: Queue> NvmeDrive<Q> {
                 Payload::of_bytes(report::bytes_of((*zones_left).min(report::zones_max(&self.geometry))))
             }
             Kind::Search(_) => Payload::of_bytes(report::bytes_of(1)),
-            Kind::Read { .. } | Kind::Write => {
+            Kind::Read { .. } | Kind::Write { .. } => {
                 let part = self.quirks.blocks_of_command(block_count(&task.left)) as usize;
                 let rest = if part == task.left.len() { Vec::new() } else { task.left.split_off(part) };
                 Payload::of_frames(std::mem::replace(&mut task.left, rest))
             }
             Kind::Append => Payload::of_frames(std::mem::take(&mut task.left)),
-            Kind::Manage(_) | Kind::Flush => Payload::default(),
+            Kind::Manage(_) | Kind::Commit { .. } | Kind::Flush => Payload::default(),
         };
         task.out_count = payload.frames.len();
         self.queue.begin(Job { waiter: slot, action, payload });
@@ -308,7 +328,7 @@ impl<Q: Queue> NvmeDrive<Q> {
                     }
                 }
             }
-            Kind::Write => line.pointer = line.pointer.max(end),
+            Kind::Write { .. } => line.pointer = line.pointer.max(end),
             Kind::Append => {
                 let offset = place.checked_sub(start).and_then(|at| u32::try_from(at).ok());
                 let Some(offset) = offset.filter(|at| *at < geometry.zone_capacity_blocks) else {
@@ -320,8 +340,15 @@ impl<Q: Queue> NvmeDrive<Q> {
                 task.asked.offset = offset;
                 line.pointer = line.pointer.max(offset.saturating_add(block_count(&task.moved)));
             }
-            Kind::Manage(Transition::Reset) => (line.pointer, line.was_full) = (0, false),
-            Kind::Manage(Transition::Close | Transition::Finish | Transition::Open) | Kind::Flush => {}
+            Kind::Manage(Transition::Reset) => {
+                (line.pointer, line.has_area, line.was_full) = (0, false, false);
+            }
+            Kind::Manage(Transition::OpenWithArea) => {
+                (line.pointer, line.has_area) = (geometry.zone_capacity_blocks, true);
+            }
+            Kind::Manage(Transition::Finish) => line.has_area = false,
+            Kind::Commit { end } => line.has_area &= *end < geometry.zone_capacity_blocks,
+            Kind::Manage(Transition::Close | Transition::Open) | Kind::Flush => {}
             Kind::Report { .. } => return self.advance_report(slot, bytes),
             Kind::Search(_) => return self.advance_search(slot, bytes),
         }
@@ -372,7 +399,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             if is_full && line.pointer < pointer {
                 line.was_full = true;
             }
-            line.pointer = pointer;
+            (line.pointer, line.has_area) = (pointer, zone.has_area);
         }
     }
 
@@ -389,8 +416,10 @@ impl<Q: Queue> NvmeDrive<Q> {
         }
         let status = match self.tasks.get(slot).kind {
             Kind::Read { .. } => Status::UnrecoveredReadError,
-            Kind::Write | Kind::Append => Status::WriteFault,
-            Kind::Manage(_) | Kind::Flush | Kind::Report { .. } | Kind::Search(_) => Status::InternalError,
+            Kind::Write { .. } | Kind::Append => Status::WriteFault,
+            Kind::Manage(_) | Kind::Commit { .. } | Kind::Flush | Kind::Report { .. } | Kind::Search(_) => {
+                Status::InternalError
+            }
         };
         self.end(slot, status);
     }
@@ -417,7 +446,7 @@ impl<Q: Queue> NvmeDrive<Q> {
         let Task { asked, kind, mut left, mut moved, .. } = self.tasks.remove(slot);
         moved.append(&mut left);
         let zone = asked.zone.index();
-        let is_write = matches!(kind, Kind::Write);
+        let took_its_turn = matches!(kind, Kind::Write { takes_turns: true });
         let report = match kind {
             Kind::Report { found, .. } if status == Status::Success => found,
             Kind::Search(search) if status == Status::Success => {
@@ -426,7 +455,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             _ => Vec::new(),
         };
         self.done.push(Completion { report, ..asked.done(Err(status), moved) });
-        if is_write {
+        if took_its_turn {
             self.next_write(zone);
         }
     }
@@ -467,6 +496,7 @@ impl<Q: Queue> NvmeDrive<Q> {
 /// Block from which on a zone reads as zeros.
 fn pointer_of(zone: &ZoneDescriptor, geometry: &Geometry) -> u32 {
     match zone.state {
+        _ if zone.has_area => geometry.zone_capacity_blocks,
         ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => {
             zone.write_pointer
         }
@@ -501,11 +531,13 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
                 let Line { pointer, was_full, .. } = self.zones[zone];
                 Kind::Read { pointer, was_full }
             }
-            Op::Write { .. } => Kind::Write,
+            Op::Write { .. } => Kind::Write { takes_turns: !self.zones[zone].has_area },
             Op::Append { .. } => Kind::Append,
             Op::Reset => Kind::Manage(Transition::Reset),
             Op::Finish => Kind::Manage(Transition::Finish),
             Op::Open => Kind::Manage(Transition::Open),
+            Op::OpenWithArea => Kind::Manage(Transition::OpenWithArea),
+            Op::Commit { end } => Kind::Commit { end: *end },
             Op::Close => Kind::Manage(Transition::Close),
             Op::Flush => Kind::Flush,
             Op::Report { count } => {
@@ -517,17 +549,17 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
                 let zones = (*count).min(self.geometry.zones - command.zone.0);
                 Kind::Search(Search::among(zones))
             }
-            Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => unreachable!("answered above"),
+            Op::SelfTest { .. } => unreachable!("answered above"),
         };
         if matches!(kind, Kind::Report { zones_left: 0, .. }) {
             return self.done.push(asked.plain(Ok(())));
         }
-        let is_write = matches!(kind, Kind::Write);
+        let takes_turns = matches!(kind, Kind::Write { takes_turns: true });
         let (left, moved) = (frames_of(command.op), Vec::new());
         let task = Task { asked, kind, since: now, left, moved, out_count: 0, refused: None };
         let slot = self.tasks.insert(task);
         self.begun += 1;
-        if is_write && std::mem::replace(&mut self.zones[zone].is_writing, true) {
+        if takes_turns && std::mem::replace(&mut self.zones[zone].is_writing, true) {
             return self.zones[zone].waiting.push_back(slot);
         }
         self.begin(slot);

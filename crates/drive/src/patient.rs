@@ -35,7 +35,7 @@ use base::frame::Frame;
 use base::loss::Loss;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use command::{Kind, Pending, Place};
+use command::{Kind, Pending, Place, Window};
 use known::{Found, Line};
 use settle::{Blocks, Fate, Orphan, Orphans};
 use std::collections::BTreeMap;
@@ -151,6 +151,8 @@ pub struct Patient {
     state: State,
     /// Hiccups are waited for: clients are served.
     outlives: bool,
+    /// A zone has, or was to get, a window. What lies there cannot be told by a report: from then on hiccups are not waited for.
+    has_windows: bool,
     /// Commands that were not answered, in their order.
     pending: BTreeMap<u64, Pending>,
     next_number: u64,
@@ -179,6 +181,7 @@ impl Patient {
             geometry,
             state: State::Learning,
             outlives: false,
+            has_windows: false,
             pending: BTreeMap::new(),
             next_number: 0,
             out_count: 0,
@@ -390,6 +393,8 @@ impl Patient {
         match self.state {
             State::Learning if is_told => {
                 self.zones = answer.report.iter().map(Line::of).collect();
+                self.has_windows |= answer.report.iter().any(|zone| zone.has_area);
+                self.outlives &= !self.has_windows;
                 self.enter(State::Serving);
                 self.resume(now);
             }
@@ -597,6 +602,7 @@ fn note(line: &mut Line, kind: &Kind, status: Status, (offset, count): (u32, u32
         (Kind::Write | Kind::Append, Status::Success) => line.wrote(offset, count),
         (Kind::Reset, Status::Success) => line.emptied(),
         (Kind::Finish, Status::Success) => line.finished(),
+        (Kind::Other(Window::Open), Status::Success) => line.got_window(),
         (Kind::Write | Kind::Append | Kind::Reset | Kind::Finish, _) => line.doubt(),
         _ => {}
     }
@@ -612,6 +618,10 @@ impl ZonedDevice for Patient {
         let asked = Asked::of(token, zone, &op);
         let kind = Kind::of(&op);
         let frames = frames_of(op);
+        if kind == Kind::Other(Window::Open) {
+            self.has_windows = true;
+            self.outlive_hiccups(false);
+        }
         if self.state == State::Lost {
             return self.done.push(asked.done(Err(Status::DeviceGone), frames));
         }
@@ -673,11 +683,11 @@ impl ZonedDevice for Patient {
         }
     }
 
-    /// What lies in windows cannot be told by a report: drives with them are not waited for.
     fn outlive_hiccups(&mut self, outlives: bool) {
-        if self.geometry.areas.is_some() || self.state == State::Lost {
+        if self.state == State::Lost {
             return;
         }
+        let outlives = outlives && !self.has_windows;
         if self.is_stalled() && !outlives {
             self.lose(Loss::Interrupted);
         }

@@ -2,20 +2,22 @@
 //!
 //! ```text
 //!   controller      4 serial   24 model   64 firmware   77 MDTS   525 volatile cache
-//!   namespace       0 blocks   25 formats   26 format in use   29 protection   104 NGUID   120 EUI64   128 formats
-//!   zoned           4 MAR   8 MOR   2816 zone sizes, one for each format        zoned controller   0 ZASL
+//!   namespace       0 blocks   25 formats   26 format in use   29 protection   33 DLFEAT   104 NGUID   120 EUI64   128 formats
+//!   zoned           2 OZCS   4 MAR   8 MOR   44 NUMZRWA   48 ZRWAFG   50 ZRWASZ   52 ZRWACAP   2816 zone sizes, one for each format        zoned controller   0 ZASL
 //! ```
 
 use super::quirk::Quirks;
 use base::bytes::{array_at, u16_at, u32_at, u64_at};
 use std::fmt;
-use zone::device::Geometry;
+use zone::device::{Areas, Geometry};
 
 /// Bytes of identify data.
 pub type Page = [u8; super::wire::IDENTIFY_BYTES];
 
 /// Most blocks of a transfer. The kernel takes a command apart into pages of 4 KiB, and up to 6.1 refuses more than 127.
 const SEGMENTS_MAX: u32 = 127;
+/// Of OZCS: zones may have random write areas.
+const HAS_AREAS: u8 = 1 << 1;
 /// Limit of open or active zones that means there is none.
 const NO_LIMIT: u32 = u32::MAX;
 
@@ -61,6 +63,8 @@ pub struct Namespace {
     pub is_extended: bool,
     /// Kind of protection information, 0 for none.
     pub protection: u8,
+    /// What was never written reads as zeros, metadata too (DLFEAT).
+    pub reads_zeros: bool,
     /// Globally unique identifier, zeros when there is none.
     pub nguid: [u8; 16],
     /// IEEE identifier, zeros when there is none.
@@ -76,6 +80,8 @@ pub struct Zoned {
     pub active_zones_max: Option<u32>,
     /// Most open zones (MOR + 1); `None` for any number.
     pub open_zones_max: Option<u32>,
+    /// Random write areas (OZCS).
+    pub areas: Option<Areas>,
 }
 
 /// All that identify data say of a drive.
@@ -217,6 +223,7 @@ impl Namespace {
             format: usize::from(in_use & 0xf | (in_use >> 1 & 0x30)),
             is_extended: in_use & 0x10 != 0,
             protection: page[29] & 7,
+            reads_zeros: page[33] & 7 == 1,
             nguid: array_at(page, 104),
             eui64: array_at(page, 120),
         }
@@ -246,7 +253,22 @@ impl Zoned {
             zone_size_blocks: u64_at(page, 2816 + 16 * format.min(63)),
             active_zones_max: limit(4),
             open_zones_max: limit(8),
+            areas: (page[2] & HAS_AREAS != 0).then(|| Areas {
+                zones_max: u32_at(page, 44).saturating_add(1),
+                granule_blocks: u16_at(page, 48).into(),
+                window_blocks: u16_at(page, 50).into(),
+                explicit_commit: page[52] & 1 == 1,
+            }),
         }
+    }
+
+    /// Areas that can be used: of windows that are whole granules and leave as much of a zone to be committed by writes.
+    fn usable_areas(&self, zone_capacity_blocks: u32, zones: u32) -> Option<Areas> {
+        let areas = self.areas?;
+        let Areas { window_blocks: window, granule_blocks: granule, .. } = areas;
+        let is_whole = |blocks: u32| granule > 0 && blocks.is_multiple_of(granule);
+        let fits = is_whole(window) && is_whole(zone_capacity_blocks) && window <= zone_capacity_blocks / 2;
+        (window > 0 && fits).then(|| Areas { zones_max: areas.zones_max.min(zones), ..areas })
     }
 }
 
@@ -289,7 +311,11 @@ impl Identity {
             append_blocks_max: quirks.whole_transfer(append_most),
             transfer_blocks_max: most,
             volatile_cache: self.controller.volatile_cache,
-            areas: None,
+            // Only the drive knows which blocks of a window were written.
+            areas: self
+                .zoned
+                .usable_areas(zone_capacity_blocks, zones)
+                .filter(|_| self.namespace.reads_zeros),
         })
     }
 
@@ -392,6 +418,30 @@ mod tests {
         let geometry = identity(&pages).geometry(12_288, Quirks::default()).unwrap();
         assert_eq!((geometry.open_zones_max, geometry.active_zones_max), (16, 16));
         assert_eq!((geometry.append_blocks_max, geometry.transfer_blocks_max), (127, 127));
+    }
+
+    #[test]
+    fn areas_are_those_that_can_be_used() {
+        let mut pages = pages();
+        let areas = |pages: &[Page; 4]| identity(pages).geometry(12_288, Quirks::default()).unwrap().areas;
+        put(&mut pages[2], 44, &[3, 0, 0, 0, 4, 0, 16, 0, 1]);
+        pages[1][33] = 0x09;
+        assert_eq!(areas(&pages), None, "OZCS says that there are none");
+        pages[2][2] = 3;
+        let found = Areas { zones_max: 4, window_blocks: 16, granule_blocks: 4, explicit_commit: true };
+        assert_eq!(areas(&pages), Some(found));
+        pages[2][52] = 0;
+        assert_eq!(areas(&pages), Some(Areas { explicit_commit: false, ..found }));
+        put(&mut pages[2], 44, &[0xff; 4]);
+        assert_eq!(areas(&pages).unwrap().zones_max, 16, "as many as there are zones");
+        for (granule, window) in [(0, 16), (4, 0), (4, 18), (5, 15), (4, 12_288)] {
+            let [granule, window] = [granule, window].map(u16::to_le_bytes);
+            put(&mut pages[2], 48, &[granule, window].concat());
+            assert_eq!(areas(&pages), None, "{granule:?} {window:?}");
+        }
+        put(&mut pages[2], 48, &[4, 0, 16, 0]);
+        pages[1][33] = 2;
+        assert_eq!(areas(&pages), None, "what was never written reads as ones");
     }
 
     #[test]

@@ -15,6 +15,8 @@ const LINES_OF_BLOCK: u32 = 64;
 
 /// Kind of zones that are written in order.
 const SEQUENTIAL: u8 = 2;
+/// Attribute of zones with a random write area (ZRWAV).
+const HAS_AREA: u8 = 1 << 3;
 
 /// Fault of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,7 @@ fn descriptor(line: &[u8], zone: u32, zone_size_blocks: u32) -> Result<ZoneDescr
             at.filter(|at| *at <= capacity).ok_or(ReportProblem::Place)?
         }
     };
-    Ok(ZoneDescriptor { state, write_pointer, capacity, has_area: line[2] & 0x20 != 0 })
+    Ok(ZoneDescriptor { state, write_pointer, capacity, has_area: line[2] & HAS_AREA != 0 })
 }
 
 /// A report as drives make it, for tests and fuzzing.
@@ -134,7 +136,7 @@ pub fn encode(first: u32, zones: &[ZoneDescriptor], zone_size_blocks: u32) -> Ve
             at => start + u64::from(at),
         };
         let mut line = [0; LINE_BYTES];
-        line[..3].copy_from_slice(&[SEQUENTIAL, state << 4, if descriptor.has_area { 0x20 } else { 0 }]);
+        line[..3].copy_from_slice(&[SEQUENTIAL, state << 4, if descriptor.has_area { HAS_AREA } else { 0 }]);
         for (at, field) in [(8, u64::from(descriptor.capacity)), (16, start), (24, pointer)] {
             line[at..at + 8].copy_from_slice(&field.to_le_bytes());
         }
@@ -188,6 +190,10 @@ mod tests {
         assert_eq!(report[64..67], [2, 0x20, 0], "sequential, implicitly open");
         assert_eq!(u64_at(&report, 72), 12_288);
         assert_eq!((u64_at(&report, 80), u64_at(&report, 88)), (16_384, 16_389));
+        let with_area = ZoneDescriptor { has_area: true, ..zones()[2] };
+        let report = encode(2, &[with_area], SIZE);
+        assert_eq!(report[64..67], [2, 0x30, 0x08], "explicitly open, with an area");
+        assert_eq!(parse(&report, (2, 1), SIZE), Ok(vec![with_area]));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use base::bytes::u32_at;
 use base::random::Random;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use std::collections::BTreeMap;
-use zone::device::Token;
+use zone::device::{Areas, Token};
 use zone::rules::ZoneTable;
 
 const NOW: Instant = Instant(0);
@@ -35,6 +35,8 @@ struct Controller {
     ready: Vec<Answer>,
     random: Random,
     loses_metadata: bool,
+    /// What was never written reads as zeros, as a drive with areas has to say.
+    reads_zeros: bool,
     /// Results of the next commands, instead of carrying them out.
     results: VecDeque<i32>,
     /// Commands are kept, as by a drive that hangs.
@@ -46,13 +48,14 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(quirks: Quirks) -> Controller {
+    fn new(geometry: Geometry, quirks: Quirks) -> Controller {
         Controller {
-            table: ZoneTable::new(geometry(quirks)),
+            table: ZoneTable::new(geometry),
             blocks: BTreeMap::new(),
             ready: Vec::new(),
             random: Random::from_seed(7),
             loses_metadata: quirks.metadata_lost,
+            reads_zeros: geometry.areas.is_some(),
             results: VecDeque::new(),
             hangs: false,
             kept: Vec::new(),
@@ -88,8 +91,19 @@ impl Controller {
                     Transition::Close => self.table.close(zone)?,
                     Transition::Finish => self.table.finish(zone)?,
                     Transition::Open => self.table.open(zone)?,
-                    Transition::Reset => self.table.reset(zone)?,
+                    Transition::OpenWithArea => self.table.open_with_area(zone)?,
+                    Transition::Reset => {
+                        self.table.reset(zone)?;
+                        if self.reads_zeros {
+                            self.blocks.retain(|block, _| Controller::split(*block).0 != zone);
+                        }
+                    }
                 }
+                return Ok(0);
+            }
+            Action::Commit { last_block } => {
+                let (zone, last) = Controller::split(last_block);
+                self.table.commit(zone, last + 1)?;
                 return Ok(0);
             }
             Action::Report { zone_start } => {
@@ -125,8 +139,11 @@ impl Controller {
         for (index, block) in (0..count).zip(start..) {
             let has_metadata = index < lost_from;
             if job.action.reads() {
-                let garbage = ([0xa5; BLOCK_BYTES], [0x5a; OOB_BYTES]);
-                let (data, metadata) = *self.blocks.get(&block).unwrap_or(&garbage);
+                let unwritten = match self.reads_zeros {
+                    true => ([0; BLOCK_BYTES], [0; OOB_BYTES]),
+                    false => ([0xa5; BLOCK_BYTES], [0x5a; OOB_BYTES]),
+                };
+                let (data, metadata) = *self.blocks.get(&block).unwrap_or(&unwritten);
                 job.payload.frames[index].data = data;
                 if has_metadata {
                     *job.payload.metadata_mut(index) = metadata;
@@ -185,9 +202,19 @@ impl Queue for Controller {
 type Drive = NvmeDrive<Controller>;
 
 fn drive(quirks: Quirks) -> Drive {
-    let controller = Controller::new(quirks);
+    drive_of(geometry(quirks), quirks)
+}
+
+fn drive_of(geometry: Geometry, quirks: Quirks) -> Drive {
+    let controller = Controller::new(geometry, quirks);
     let zones = controller.table.report(ZoneIndex(0), u32::MAX).unwrap();
-    NvmeDrive::new(geometry(quirks), quirks, controller, &zones)
+    NvmeDrive::new(geometry, quirks, controller, &zones)
+}
+
+/// Windows of 8 blocks in granules of 4, in two zones at a time.
+fn drive_with_areas(quirks: Quirks) -> Drive {
+    let areas = Areas { zones_max: 2, window_blocks: 8, granule_blocks: 4, explicit_commit: true };
+    drive_of(Geometry { areas: Some(areas), ..geometry(quirks) }, quirks)
 }
 
 /// The same media, opened anew.
@@ -348,6 +375,73 @@ fn what_would_reach_into_another_zone_is_not_asked() {
     // The drive's own refusals are passed on.
     assert_eq!(status(&mut drive, 0, write(1, 1)), Status::ZoneInvalidWrite);
     assert_eq!(status(&mut drive, 0, Op::Close), Status::InvalidZoneStateTransition);
+}
+
+#[test]
+fn areas_are_written_in_any_order_and_committed() {
+    for quirks in [QEMU, Quirks::default()] {
+        let mut drive = drive_with_areas(quirks);
+        let write = |seed, offset, count| Op::Write { offset, frames: frames(seed, count) };
+        assert_eq!(run(&mut drive, 3, Op::OpenWithArea).status, Status::Success);
+        for (token, op) in (0..).zip([write(50, 5, 2), write(10, 0, 1), write(30, 3, 1)]) {
+            submit(&mut drive, token, 3, op);
+        }
+        assert_eq!(drive.queue.writes, (3, 3), "none waits for another");
+        assert!(collect(&mut drive, 3).iter().all(|answer| answer.status == Status::Success));
+        run(&mut drive, 3, write(11, 0, 1));
+        let zeros = || vec![Frame::zeroed()];
+        let window = [frames(11, 1), zeros(), zeros(), frames(30, 1), zeros(), frames(50, 2), zeros()];
+        let window: Vec<Frame> = window.into_iter().flatten().collect();
+        assert!(is_same(&read(&mut drive, 3, 0, 8), &window), "written or not, before any commit");
+        let found = run(&mut drive, 3, Op::Report { count: 1 }).report[0];
+        assert_eq!((found.state, found.write_pointer, found.has_area), (ZoneState::ExplicitOpen, 0, true));
+        assert_eq!(run(&mut drive, 3, Op::Commit { end: 4 }).status, Status::Success);
+        assert_eq!(run(&mut drive, 3, Op::Report { count: 1 }).report[0].write_pointer, 4);
+        let mut drive = reopened(drive);
+        assert!(is_same(&read(&mut drive, 3, 0, 8), &window), "the same by whoever comes later");
+        run(&mut drive, 3, write(90, 10, 1));
+        assert_eq!(run(&mut drive, 3, Op::Finish).status, Status::Success);
+        let rest = [zeros(), zeros(), zeros(), frames(90, 1), zeros()];
+        let rest: Vec<Frame> = rest.into_iter().flatten().collect();
+        assert!(is_same(&read(&mut drive, 3, 7, 5), &rest), "what a window held counts as written");
+        assert_eq!(run(&mut drive, 3, Op::Reset).status, Status::Success);
+        let none: Vec<Frame> = (0..8).flat_map(|_| zeros()).collect();
+        assert!(is_same(&read(&mut drive, 3, 0, 8), &none));
+        submit(&mut drive, 1, 3, write(1, 0, 1));
+        submit(&mut drive, 2, 3, write(2, 1, 1));
+        assert!(
+            collect(&mut drive, 2).iter().all(|answer| answer.status == Status::Success),
+            "in turn again"
+        );
+    }
+}
+
+#[test]
+fn areas_that_cannot_be_had_and_commits_of_nothing_are_refused() {
+    let status = |drive: &mut Drive, zone, op| run(drive, zone, op).status;
+    let mut drive = drive_with_areas(Quirks::default());
+    assert_eq!(status(&mut drive, 0, Op::OpenWithArea), Status::Success);
+    assert_eq!(status(&mut drive, 1, Op::OpenWithArea), Status::Success);
+    assert_eq!(status(&mut drive, 2, Op::OpenWithArea), Status::NoAreaLeft);
+    assert_eq!(status(&mut drive, 0, Op::Append { frames: frames(0, 1) }), Status::InvalidZoneOperation);
+    assert_eq!(status(&mut drive, 2, Op::Commit { end: 4 }), Status::InvalidZoneOperation);
+    for end in [0, 3, 12, 49, u32::MAX] {
+        assert_eq!(status(&mut drive, 0, Op::Commit { end }), Status::InvalidField, "{end}");
+    }
+    assert_eq!(drive.queue.table.zone(ZoneIndex(0)).write_pointer, 0);
+    let write = |offset, count| Op::Write { offset, frames: frames(0, count) };
+    assert_eq!(status(&mut drive, 0, write(0, 20)), Status::ZoneInvalidWrite, "beyond two windows");
+    assert_eq!(status(&mut drive, 0, write(0, 16)), Status::Success);
+    assert_eq!(status(&mut drive, 0, write(7, 1)), Status::ZoneInvalidWrite, "it was committed by the last");
+    // A zone that is full gives its area to another.
+    for (offset, end) in [(16, 24), (24, 32), (32, 40), (40, 48)] {
+        assert_eq!(status(&mut drive, 0, write(offset, 8)), Status::Success);
+        assert_eq!(status(&mut drive, 0, Op::Commit { end }), Status::Success, "{end}");
+    }
+    assert_eq!(status(&mut drive, 2, Op::OpenWithArea), Status::Success);
+    let mut without = self::drive(Quirks::default());
+    assert_eq!(status(&mut without, 0, Op::OpenWithArea), Status::InvalidZoneOperation);
+    assert_eq!(status(&mut without, 0, Op::Commit { end: 4 }), Status::InvalidField);
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub enum Transition {
     Open = 3,
     /// Empty.
     Reset = 4,
+    /// Explicitly open, with a random write area: bit 9 of the word.
+    OpenWithArea = 0x203,
 }
 
 /// State that a zone turns to by itself, as reports are filtered by it.
@@ -67,6 +69,8 @@ pub enum Action {
     Manage { zone_start: u64, transition: Transition },
     /// The same for all zones that can make the transition.
     ManageAll { transition: Transition },
+    /// Commits the random write area of a zone up to a block, and that one.
+    Commit { last_block: u64 },
     /// Asks for the states of zones.
     Report { zone_start: u64 },
     /// Asks for zones that are in a state.
@@ -222,6 +226,7 @@ impl Words {
             Action::Append { zone_start } => (0x7d, zone_start, blocks, 0, 0),
             Action::Manage { zone_start, transition } => (0x79, zone_start, 0, transition as u32, 0),
             Action::ManageAll { transition } => (0x79, 0, 0, transition as u32 | SELECT_ALL, 0),
+            Action::Commit { last_block } => (0x79, last_block, 0, FLUSH_AREA, 0),
             Action::Report { zone_start } => (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT, 0),
             Action::ReportTurned { zone_start, turn } => {
                 (0x7a, zone_start, length(bytes / 4 - 1), PARTIAL_REPORT | (turn as u32) << 8, 0)
@@ -264,6 +269,8 @@ const ZONED_COMMANDS: u8 = 2;
 const SMART_LOG: u32 = 2;
 /// Of zone management: all zones.
 const SELECT_ALL: u32 = 1 << 8;
+/// Of zone management: flush of a random write area.
+const FLUSH_AREA: u32 = 0x11;
 /// Of reports: no more descriptors than fit.
 const PARTIAL_REPORT: u32 = 1 << 16;
 
@@ -310,6 +317,12 @@ mod tests {
         assert_eq!((u32_at(&command, 32), u32_at(&command, 36)), (0, 0));
         let command = encoded(Action::ManageAll { transition: Transition::Close }, &mut Payload::default());
         assert_eq!((command[0], u32_at(&command, 52)), (0x79, 0x101));
+        let open = Action::Manage { zone_start: 0x4000, transition: Transition::OpenWithArea };
+        let command = encoded(open, &mut Payload::default());
+        assert_eq!((command[0], u64_at(&command, 40), u32_at(&command, 52)), (0x79, 0x4000, 0x203));
+        let command = encoded(Action::Commit { last_block: 0x1_0000_400f }, &mut Payload::default());
+        assert_eq!((command[0], u64_at(&command, 40), u32_at(&command, 52)), (0x79, 0x1_0000_400f, 0x11));
+        assert_eq!((u32_at(&command, 32), u32_at(&command, 36), u32_at(&command, 48)), (0, 0, 0));
         let command = encoded(Action::Report { zone_start: 0x8000 }, &mut Payload::of_bytes(65_536));
         assert_eq!((command[0], u64_at(&command, 40)), (0x7a, 0x8000));
         assert_eq!(

@@ -12,6 +12,8 @@ pub(super) struct Line {
     islands: Vec<(u32, u32)>,
     /// Full without all of its blocks, read-only or offline.
     sealed: Option<ZoneState>,
+    /// It has a window, where blocks are written in any order, and again.
+    has_window: bool,
     /// A command was refused by the media: it may have written something.
     is_vague: bool,
     /// A command left blocks behind that belong to none: what is appended now lies where nobody expects it.
@@ -37,7 +39,8 @@ impl Line {
             ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => None,
         };
         let solid = if sealed.is_some() { 0 } else { found.write_pointer };
-        Line { solid, islands: Vec::new(), sealed, is_vague: false, is_spoilt: false }
+        let has_window = found.has_area;
+        Line { solid, islands: Vec::new(), sealed, has_window, is_vague: false, is_spoilt: false }
     }
 
     /// Number of blocks from the start of the zone that were all acknowledged.
@@ -53,6 +56,9 @@ impl Line {
 
     /// Blocks were written.
     pub(super) fn wrote(&mut self, from: u32, count: u32) {
+        if self.has_window {
+            return;
+        }
         let at = self.islands.partition_point(|(other, _)| *other < from);
         self.islands.insert(at, (from, from + count));
         let mut joined = 0;
@@ -73,12 +79,24 @@ impl Line {
 
     /// The zone was reset.
     pub(super) fn emptied(&mut self) {
-        *self = Line { solid: 0, islands: Vec::new(), sealed: None, is_vague: false, is_spoilt: false };
+        *self = Line {
+            solid: 0,
+            islands: Vec::new(),
+            sealed: None,
+            has_window: false,
+            is_vague: false,
+            is_spoilt: false,
+        };
     }
 
     /// The zone was finished.
     pub(super) fn finished(&mut self) {
         self.sealed = Some(ZoneState::Full);
+    }
+
+    /// The zone got a window.
+    pub(super) fn got_window(&mut self) {
+        self.has_window = true;
     }
 
     /// A command to the zone was refused.

@@ -6,6 +6,7 @@ use super::*;
 use crate::emulated::EmulatedDrive;
 use crate::inband::{self, InbandDrive};
 use std::sync::{Arc, Mutex};
+use zone::device::Areas;
 
 const PATIENCE: Nanos = Nanos(60_000_000_000);
 const LIMIT: Nanos = Nanos(30_000_000_000);
@@ -21,7 +22,7 @@ fn geometry() -> Geometry {
         append_blocks_max: 8,
         transfer_blocks_max: 8,
         volatile_cache: false,
-        areas: None,
+        areas: Some(Areas { zones_max: 2, window_blocks: 8, granule_blocks: 4, explicit_commit: true }),
     }
 }
 
@@ -552,6 +553,36 @@ fn before_service_nobody_is_patient() {
     rig.core().is_away = true;
     rig.give(2, 2, append(&[2]));
     assert_eq!(rig.answers(), [(1, Success, 0), (2, DeviceGone, 0)]);
+}
+
+/// What lies in a window no report tells. Whoever uses none is waited for, whatever drives could do.
+#[test]
+fn a_drive_with_windows_is_not_waited_for() {
+    let mut rig = Rig::new();
+    rig.give(1, 2, append(&[1]));
+    assert!(rig.drive.outlives, "it has areas, and none is used");
+    rig.give(2, 3, Op::OpenWithArea);
+    for token in 3..6 {
+        rig.give(token, 3, write(5, &[7]));
+    }
+    rig.drive.outlive_hiccups(true);
+    rig.core().is_away = true;
+    rig.give(6, 2, append(&[2]));
+    let answers = [(1, Success, 0), (2, Success, 0), (3, Success, 5), (4, Success, 5), (5, Success, 5)];
+    assert_eq!(rig.answers(), [&answers[..], &[(6, DeviceGone, 0)]].concat());
+    assert!(!rig.drive.is_stalled());
+}
+
+#[test]
+fn a_drive_that_had_windows_before_is_not_waited_for() {
+    let before = Rig::new();
+    before.core().carry_out(Command { token: Token(0), zone: ZoneIndex(3), op: Op::OpenWithArea });
+    before.core().answers.clear();
+    let handle = Box::new(Handle(before.below.clone(), 0, geometry()));
+    let mut rig = Rig { drive: Patient::new(handle, None, PATIENCE), ..before };
+    rig.give(1, 0, Op::Flush);
+    rig.drive.outlive_hiccups(true);
+    assert!(!rig.drive.outlives);
 }
 
 /// Looks at the drive once a second, as those do who watch over drives; returns the last condition.
