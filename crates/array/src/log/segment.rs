@@ -596,7 +596,9 @@ impl SegmentTable {
         assert!(zones.is_empty(), "memory of zones comes back empty");
         for (drive, free) in self.free.iter_mut().enumerate() {
             let rule = self.channels.of(drive).rule();
-            let active = || self.segments.iter().flatten().filter(|segment| segment.is_active());
+            // Slots of the write area touch no flash, and their zones stay for good.
+            let is_in_the_way = |segment: &&Segment| segment.is_active() && !segment.is_write_area;
+            let active = || self.segments.iter().flatten().filter(is_in_the_way);
             let shared = |zone: ZoneIndex, is_own: bool| {
                 let near = active().filter(|segment| (Some(segment.stream) == apart_from) == is_own);
                 near.map(|segment| nearness(rule, segment.zones[drive], zone)).sum::<u32>()

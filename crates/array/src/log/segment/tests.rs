@@ -195,6 +195,21 @@ fn zones_that_are_written_lie_apart() {
     assert_eq!(taken(|_| Some(Stream::Large)), [1, 2, 3, 4, 5]);
 }
 
+#[test]
+fn zones_of_the_write_area_are_in_nobodys_way() {
+    let next = |is_write_area| {
+        let mut table = SegmentTable::new(MEMBERS, 8, 8, Packing::Bits);
+        for (drive, zone) in (0..MEMBERS).flat_map(|drive| [1, 3, 2].map(|zone| (drive, zone))) {
+            table.free_zone(drive, ZoneIndex(zone));
+        }
+        let zones = table.take_zones(None);
+        let slot = open(&mut table, zones);
+        table.get_mut(slot).is_write_area = is_write_area;
+        table.take_zones(Some(Stream::Small))[0].0
+    };
+    assert_eq!((next(false), next(true)), (2, 3), "apart from what is written, and the oldest");
+}
+
 /// Where verdicts bear a rule out, it says what lies apart; numbers modulo a power of two are as good as their low bits.
 #[test]
 fn zones_lie_apart_by_the_rule_that_is_believed() {
