@@ -101,7 +101,8 @@ fn verify(package: &Path) -> Result<()> {
         phases.time("same bytes", || is_repeated(package)),
         phases.time("lintian", || lint(package)),
         phases.time("unit", verify_unit),
-        phases.time("fresh system", || live_through(package)),
+        phases.time("Debian 12", || live_through("bookworm", package)),
+        phases.time("Debian 13", || live_through("trixie", package)),
     ];
     for error in results.into_iter().filter_map(Result::err) {
         eprintln!("xtask: {error:#}");
@@ -141,11 +142,11 @@ fn verify_unit() -> Result<()> {
     run_program(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(unit))
 }
 
-/// In a fresh Debian: installed, an array made, upgraded, purged; the array is as it was.
-fn live_through(package: &Path) -> Result<()> {
-    let system = root().join("target/deb/system");
+/// In a fresh Debian of a release: installed, an array made, upgraded, purged; the array is as it was.
+fn live_through(release: &str, package: &Path) -> Result<()> {
+    let system = root().join("target/deb").join(release);
     if !system.join("usr/bin/dpkg").is_file() {
-        run_program(Command::new("debootstrap").args(["--variant=minbase", "bookworm"]).arg(&system))?;
+        run_program(Command::new("debootstrap").args(["--variant=minbase", release]).arg(&system))?;
     }
     let newer = build(&root().join("target/deb"), &root().join("target"), "2")?;
     for (name, from) in [("first.deb", package), ("second.deb", &newer)] {
