@@ -46,6 +46,7 @@ pub mod run;
 pub mod scenarios;
 mod script;
 mod service;
+mod slots;
 mod step;
 mod tally;
 mod trace;

@@ -8,7 +8,6 @@ mod areas;
 use crate::engine::Array;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::policy::adaptive::Policy;
-use array::log::policy::tuned::Tuned;
 use array::log::policy::victim::GcPolicy;
 use array::log::survivors::GcStreams;
 use base::random::Random;
@@ -625,7 +624,7 @@ impl Plan {
             write_area_may_be_smaller: false,
             lifetimes: self.lifetimes(),
             slot_use: self.slot_use(),
-            tuned: Tuned::default(),
+            tuned: self.tuned(),
             mount_tag: 0,
         }
     }

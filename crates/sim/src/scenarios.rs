@@ -215,6 +215,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-reused-in-a-crash",
     "slots-survive-a-crash",
     "slots-two-writes-at-once",
+    "slots-while-drives-are-idle",
     "slots-window-gone",
     "slots-windows-committed",
     "slots-windows-of-two-gone",

@@ -11,6 +11,7 @@ use crate::engine::{Array, Volume};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::rack::SharedRack;
+use crate::slots::SlotJudge;
 use crate::tally::{Failure, Tally};
 use array::engine::Engine;
 use array::request::{Reply, Request, RequestId, RequestOp};
@@ -43,6 +44,8 @@ pub(crate) struct Service {
     pub(crate) hangs_until: Instant,
     /// Events since a client was answered.
     unanswered_events: u32,
+    /// Judge of slots, where there is something to judge.
+    slots: Option<SlotJudge>,
     pub(crate) tally: Tally,
 }
 
@@ -52,6 +55,7 @@ impl Service {
         let blocks = usize::try_from(array.volume_blocks()).expect("a small volume");
         assert!(blocks > 0, "a volume has blocks");
         Service {
+            slots: SlotJudge::of(plan, &array),
             clients: Clients::new(blocks, plan.is_write_through(), rack.clone()),
             ledger: Ledger::new(array.code()),
             plan: plan.clone(),
@@ -153,6 +157,9 @@ impl Service {
             assert!(self.now == now, "time stands still within a turn");
             let mut replies = Vec::new();
             let more = self.volume().clients_view().turn(now, &mut replies);
+            if let (Some(judge), Some(volume)) = (&mut self.slots, &mut self.volume) {
+                judge.look(volume)?;
+            }
             for reply in replies {
                 self.on_reply(reply)?;
             }

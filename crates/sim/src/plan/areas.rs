@@ -3,6 +3,7 @@
 use super::{Plan, pick};
 use array::log::lifetime::Lifetimes;
 use array::log::policy::slots::SlotUse;
+use array::log::policy::tuned::Tuned;
 use base::random::Random;
 use drive::emulated::AreaFate;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct DriveAreas {
     /// Blocks that are worth a slot get one however many writes are under way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_any_depth: bool,
+    /// Slots are used only where they cost no time: while few blocks were under way in so many writes of late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_writes: Option<u32>,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -114,7 +118,16 @@ impl DriveAreas {
             _ => pick(random, &[Forecasts::Off, Forecasts::Levels, Forecasts::Queues]),
         };
         let at_any_depth = lifetimes != Forecasts::Off && random.chance(1, 2);
-        DriveAreas { write_area, lifetimes, at_any_depth, ..self }
+        DriveAreas { write_area, lifetimes, at_any_depth, ..self }.or_idle(seed)
+    }
+
+    /// With slots that are used as `--write-area auto` uses them. Drawn from a stream of its own as well; what is under way is forgotten
+    /// sooner than in service in most, for runs are short.
+    fn or_idle(self, seed: u64) -> DriveAreas {
+        let random = &mut Random::from_seed(seed ^ 0x6964_6c65);
+        let is_idle = self.write_area > 0 && !self.at_any_depth && random.chance(1, 3);
+        let idle_writes = is_idle.then(|| pick(random, &[4, 16, Tuned::default().demand_writes]));
+        DriveAreas { idle_writes, ..self }
     }
 
     /// Areas for the baseline after ZRAID: it writes windows itself.
@@ -133,6 +146,7 @@ impl DriveAreas {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
+            idle_writes: None,
             fates,
         }
     }
@@ -177,6 +191,7 @@ impl Plan {
             write_area: 0,
             lifetimes: Forecasts::Off,
             at_any_depth: false,
+            idle_writes: None,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
         let areas = areas.or_write_area(self.seed);
@@ -232,8 +247,16 @@ impl Plan {
     pub(super) fn slot_use(&self) -> SlotUse {
         match &self.areas {
             Some(areas) if areas.at_any_depth => SlotUse::AnyDepth,
+            Some(areas) if areas.idle_writes.is_some() => SlotUse::Idle,
             _ => SlotUse::Wear,
         }
+    }
+
+    /// Constants of what is decided in service.
+    pub(super) fn tuned(&self) -> Tuned {
+        let tuned = Tuned::default();
+        let demand_writes = self.areas.as_ref().and_then(|areas| areas.idle_writes);
+        Tuned { demand_writes: demand_writes.unwrap_or(tuned.demand_writes), ..tuned }
     }
 
     /// Geometry of a member's drive: areas are those of the plan, where it draws any.

@@ -22,7 +22,7 @@ use zone::format::oob::{self, Place, Protected, Role};
 
 impl WriteArea {
     /// True when blocks may go to slots now.
-    fn takes_writes(&self, core: &Core) -> bool {
+    pub(in crate::log) fn takes_writes(&self, core: &Core) -> bool {
         self.stage == Stage::Open
             && !self.drains
             && !self.scrubs
@@ -233,7 +233,7 @@ impl Shard {
     }
 
     /// Blocks of a stripe that small writes go to: fewer are a small write.
-    fn small_blocks(&self) -> u64 {
+    pub(in crate::log) fn small_blocks(&self) -> u64 {
         let stream = self.core.config.stream_for(1);
         u64::from(self.stripes.streams[stream.index()].stripe_data_blocks)
     }

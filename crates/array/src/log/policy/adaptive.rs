@@ -49,8 +49,8 @@ pub struct Demand {
     blocks_under_way: u64,
     /// The most of them while the last writes were admitted, fewer than [`Tuned::demand_writes`], and the most before that.
     peaks: [u64; 2],
-    /// Writes that the first peak is of.
-    writes: u32,
+    /// Writes that were admitted.
+    admitted: u64,
     /// Writes that a peak is of at most.
     writes_max: u32,
     /// Time that a client takes to react.
@@ -71,7 +71,7 @@ impl Demand {
         Demand {
             blocks_under_way: 0,
             peaks: [0; 2],
-            writes: 0,
+            admitted: 0,
             writes_max: tuned.demand_writes,
             reaction: Nanos(tuned.reaction_ns.into()),
             reaction_until: None,
@@ -83,11 +83,10 @@ impl Demand {
     /// A write is admitted.
     pub fn begin(&mut self, blocks: u64) {
         self.blocks_under_way += blocks;
-        if self.writes == self.writes_max {
+        if self.admitted.is_multiple_of(self.writes_max.into()) {
             self.peaks = [0, self.peaks[0]];
-            self.writes = 0;
         }
-        self.writes += 1;
+        self.admitted += 1;
         self.peaks[0] = self.peaks[0].max(self.blocks_under_way);
     }
 
@@ -95,6 +94,12 @@ impl Demand {
     #[must_use]
     pub fn blocks_under_way(&self) -> u64 {
         self.blocks_under_way
+    }
+
+    /// Writes that were admitted.
+    #[must_use]
+    pub fn admitted(&self) -> u64 {
+        self.admitted
     }
 
     /// A write is durable.

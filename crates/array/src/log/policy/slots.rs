@@ -7,6 +7,7 @@
 //! Less wear is always in slots: what is padded is written to the flash, and so is what is not overwritten in its window. A rule that asks for
 //! fewer commands of everything was built and measured, and lost (ADR 85).
 
+use crate::log::Shard;
 use crate::log::area::slots::SlotPlaces;
 use crate::log::core::Core;
 use crate::log::policy::adaptive::Demand;
@@ -53,6 +54,33 @@ impl Core {
     /// What slots are for. BIZA's policy has its own way to tell what goes there.
     pub(in crate::log) fn slot_use(&self) -> SlotUse {
         if self.is_biza() { SlotUse::AnyDepth } else { self.tuning.slot_use }
+    }
+}
+
+/// What slots are chosen by, for those who judge the choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotDemand {
+    /// Blocks of writes that were admitted and are not durable.
+    pub blocks_under_way: u64,
+    /// Writes that were admitted.
+    pub writes_admitted: u64,
+    /// Blocks that went to slots.
+    pub slot_blocks: u64,
+    /// A small write could go to a slot.
+    pub has_slots: bool,
+}
+
+impl Shard {
+    /// What slots are chosen by.
+    #[must_use]
+    pub fn slot_demand(&self) -> SlotDemand {
+        let is_open = self.area.takes_writes(&self.core) && self.area.slots().free_count() > 0;
+        SlotDemand {
+            blocks_under_way: self.clients.demand.blocks_under_way(),
+            writes_admitted: self.clients.demand.admitted(),
+            slot_blocks: self.core.counters.slot_blocks_written,
+            has_slots: is_open && self.small_blocks() > 1,
+        }
     }
 }
 
