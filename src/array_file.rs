@@ -149,6 +149,9 @@ pub struct DriveTable {
     /// Name that the device has wherever it is attached, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Device of its identity journal, where that lies apart: where it was last. The drive knows which journal it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<PathBuf>,
     /// Identity of the drive.
     pub uuid: uuid::Uuid,
 }
@@ -156,7 +159,13 @@ pub struct DriveTable {
 impl DriveTable {
     /// Entry of a drive of which no more is known than who it is.
     pub fn unseen(index: usize, uuid: uuid::Uuid) -> DriveTable {
-        DriveTable { kind: None, path: PathBuf::from(format!("drive-{index}.zns")), id: None, uuid }
+        DriveTable {
+            kind: None,
+            path: PathBuf::from(format!("drive-{index}.zns")),
+            id: None,
+            journal: None,
+            uuid,
+        }
     }
 
     /// True of a drive that is found by its device node; without a kind, its path tells.

@@ -186,6 +186,11 @@ pub struct Create {
     /// [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
+    /// Devices for the journals of the drives' identities, one for each drive and in their order: partitions, disks or files on
+    /// something fast. For zoned block devices without metadata; each is as needed as its drive from then on [default: two zones of
+    /// the drive]
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...", requires = "drives_path")]
+    pub identity_journal: Vec<PathBuf>,
     /// Replace what an interrupted `create` left, give up what devices hold, and make an array that this host cannot hold when it is
     /// full; a drive of another array wants its name, --force=UUID, which may be given several times
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,

@@ -69,6 +69,7 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create 
         zone_capacity: None,
         max_open: 14,
         drives_path: Vec::new(),
+        identity_journal: Vec::new(),
         force: Vec::new(),
     }
 }
@@ -119,6 +120,7 @@ fn asked(options: &Create) -> Asked<'_> {
         zones_wanted: None,
         shapes_zones: options.zones.is_some() || options.zone_capacity.is_some(),
         has_areas: options.areas.zrwa_window.is_some(),
+        journals: &options.identity_journal,
     }
 }
 
@@ -204,7 +206,7 @@ fn make(
 
 /// An emulated drive that is to be made.
 fn emulated(path: PathBuf) -> DriveTable {
-    DriveTable { kind: Some(DriveKind::Emulated), path, id: None, uuid: uuid::Uuid::new_v4() }
+    DriveTable { kind: Some(DriveKind::Emulated), path, id: None, journal: None, uuid: uuid::Uuid::new_v4() }
 }
 
 /// `array.toml` of a new array.

@@ -79,8 +79,11 @@ impl Exit {
         if let Some(coded) = cause.downcast_ref::<Coded>() {
             return Some(coded.exit);
         }
-        if let Some(DriveProblem::Nvme(NvmeProblem::Format { .. } | NvmeProblem::NoZones(_))) =
-            cause.downcast_ref::<DriveProblem>()
+        if let Some(
+            DriveProblem::JournalMissing { .. }
+            | DriveProblem::JournalTwice { .. }
+            | DriveProblem::Nvme(NvmeProblem::Format { .. } | NvmeProblem::NoZones(_)),
+        ) = cause.downcast_ref::<DriveProblem>()
         {
             return Some(Exit::Usage);
         }

@@ -99,12 +99,15 @@ impl Hosting {
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
                 Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
             }
-            AnyDrive::Zoned(drive) => {
-                let mut device = drive.drive;
-                device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
+            AnyDrive::Zoned(mut drive) => {
+                drive.set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
+                let device = drive.drive;
                 let device: Box<dyn ZonedDevice> = match self.way_to(device.uuid())? {
                     None => Box::new(device),
-                    Some(way) => Box::new(device.lay_on(|disk| self.patient(disk, way).without_metadata())),
+                    // A journal elsewhere is not waited for: without it the drive is gone.
+                    Some(way) => Box::new(device.lay_on(|joined| {
+                        joined.lay_on(|disk| self.patient(disk, way).without_metadata())
+                    })),
                 };
                 Ok(Hosted { device, pace: None, wake_fd: None })
             }

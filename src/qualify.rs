@@ -97,7 +97,7 @@ pub fn run(options: &Qualify) -> Result<Exit> {
 fn make_drive(path: &Path) -> Result<()> {
     let uuid = *uuid::Uuid::new_v4().as_bytes();
     if zoned::is_zoned(path) {
-        return Ok(zoned::format_device(path, uuid)?);
+        return Ok(zoned::format_device(path, uuid, None)?);
     }
     let label = Label { uuid, layout: layout_for(size_of(path)?, None) };
     label.layout.validate().map_err(|error| {

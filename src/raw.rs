@@ -17,7 +17,7 @@ use drive::conventional::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES};
 use drive::emulated::{DriveError, DriveProblem};
 use drive::nvme::node;
 use drive::nvme::open::{self, NvmeProblem, WornZones};
-use drive::zoned;
+use drive::zoned::{self, Journal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -60,11 +60,15 @@ pub struct Asked<'a> {
     pub shapes_zones: bool,
     /// Zones are to have random write areas.
     pub has_areas: bool,
+    /// Devices for identity journals, one for each drive.
+    pub journals: &'a [PathBuf],
 }
 
 /// Devices of a new array or cache, and what they are to it.
 pub struct Devices {
     paths: Vec<PathBuf>,
+    /// Devices of identity journals, one for each or none.
+    journals: Vec<PathBuf>,
     zoning: Zoning,
 }
 
@@ -84,6 +88,7 @@ impl Devices {
         asked.paths.iter().try_for_each(|path| expect_no_folder(path))?;
         let devices: Vec<PathBuf> = asked.paths.iter().filter_map(|path| device_of(path)).collect();
         if devices.is_empty() {
+            expect_no_journals(asked.journals)?;
             return asked.paths.iter().try_for_each(|path| expect_file(path)).map(|()| None);
         }
         if devices.len() != asked.paths.len() {
@@ -102,6 +107,10 @@ impl Devices {
         paths.iter().try_for_each(|path| expect_no_metadata(path))?;
         let with_metadata = paths.iter().filter(|path| node::is_nvme(path)).count();
         let in_band = paths.iter().filter(|path| zoned::is_zoned(path)).count();
+        if in_band == 0 {
+            expect_no_journals(asked.journals)?;
+        }
+        let mut journals = Vec::new();
         let zoning = match with_metadata + in_band {
             0 => Zoning::Cut(common_layout(&paths, asked)?),
             _ if with_metadata.max(in_band) < paths.len() => {
@@ -116,11 +125,16 @@ impl Devices {
                 ));
             }
             _ if in_band > 0 => {
-                Zoning::InBand(common_geometry(&paths, |path| Ok(zoned::geometry_of(path)?.0))?)
+                journals = journals_of(&paths, asked.journals)?;
+                let journal_of = |path: &Path| paths.iter().position(|of| of == path);
+                let journal_of = |path: &Path| journals.get(journal_of(path)?).map(PathBuf::as_path);
+                Zoning::InBand(common_geometry(&paths, |path| {
+                    Ok(zoned::geometry_with(path, journal_of(path))?.0)
+                })?)
             }
             _ => Zoning::Own(common_geometry(&paths, |path| Ok(open::look(path)?.geometry))?),
         };
-        Ok(Some(Devices { paths, zoning }))
+        Ok(Some(Devices { paths, journals, zoning }))
     }
 
     /// Paths of the devices.
@@ -148,14 +162,14 @@ impl Devices {
 
     /// Refuses devices that are parts of one disk or of one controller, unless it is forced.
     pub fn expect_apart(&self, force: bool) -> Result<()> {
-        let shared = shared_hardware::among_devices(&self.paths);
+        let devices: Vec<PathBuf> = self.paths.iter().chain(&self.journals).cloned().collect();
+        let shared = shared_hardware::among_devices(&devices);
         if force {
             shared.iter().for_each(|shared| log::warn!("{shared}"));
             return Ok(());
         }
         let Some(SharedHardware { name, drives }) = shared.first() else { return Ok(()) };
-        let paths: Vec<String> =
-            drives.iter().map(|index| self.paths[*index].display().to_string()).collect();
+        let paths: Vec<String> = drives.iter().map(|index| devices[*index].display().to_string()).collect();
         Err(Exit::Failed.error(format!(
             "{} are parts of {name}, and what takes it takes all of them: use other devices, or --force",
             paths.join(" and ")
@@ -164,14 +178,18 @@ impl Devices {
 
     /// Refuses devices that somebody uses, or that hold something unless it is forced.
     pub fn expect_free(&self, force: &Force) -> Result<()> {
-        self.paths.iter().try_for_each(|path| expect_free(path, force, None))
+        self.paths.iter().chain(&self.journals).try_for_each(|path| expect_free(path, force, None))
     }
 
     /// Makes a drive of a device.
     pub fn format(&self, path: &Path, uuid: [u8; 16]) -> Result<()> {
         match self.zoning {
             Zoning::Own(_) => Ok(open::erase(path, WornZones::Refused, &mut |_, _| {}).map(|_| ())?),
-            Zoning::InBand(_) => Ok(zoned::format_device(path, uuid)?),
+            Zoning::InBand(_) => {
+                let own = *uuid::Uuid::new_v4().as_bytes();
+                let journal = self.journal_of(path).map(|path| Journal { path, uuid: own });
+                Ok(zoned::format_device(path, uuid, journal)?)
+            }
             Zoning::Cut(layout) => {
                 // All are divided alike, the larger ones up to where the smallest ends.
                 let layout = Layout { blocks: size_of(path)? / base::units::BLOCK_BYTES_U64, ..layout };
@@ -195,13 +213,20 @@ impl Devices {
         Ok(tables)
     }
 
+    /// Device of the identity journal of a drive, if that lies apart.
+    fn journal_of(&self, path: &Path) -> Option<&Path> {
+        let index = self.paths.iter().position(|of| of == path)?;
+        self.journals.get(index).map(PathBuf::as_path)
+    }
+
     fn table_of(&self, path: &Path) -> Result<DriveTable> {
+        let journal = self.journal_of(path).map(Path::to_owned);
         let path = path.to_owned();
         Ok(match self.zoning {
             Zoning::Own(_) => {
                 let found = open::look(&path)?;
                 let (id, uuid) = (Some(found.name()), uuid::Uuid::from_bytes(found.uuid()));
-                DriveTable { kind: Some(DriveKind::NvmeZns), path, id, uuid }
+                DriveTable { kind: Some(DriveKind::NvmeZns), path, id, journal, uuid }
             }
             Zoning::InBand(_) | Zoning::Cut(_) => {
                 let kind = match self.zoning {
@@ -210,10 +235,59 @@ impl Devices {
                     _ => DriveKind::Conventional,
                 };
                 let id = Host::here().node_at(&path).and_then(|node| node.id);
-                DriveTable { kind: Some(kind), path, id, uuid: uuid::Uuid::new_v4() }
+                DriveTable { kind: Some(kind), path, id, journal, uuid: uuid::Uuid::new_v4() }
             }
         })
     }
+}
+
+/// Refuses `--identity-journal` where drives have no use for it.
+fn expect_no_journals(journals: &[PathBuf]) -> Result<()> {
+    match journals.first() {
+        None => Ok(()),
+        Some(journal) => Err(Exit::Usage.error(format!(
+            "--identity-journal {}: only zoned block devices without metadata have such a journal: leave it out",
+            journal.display()
+        ))),
+    }
+}
+
+/// Devices of the identity journals of drives: none, or one for each.
+fn journals_of(drives: &[PathBuf], said: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if said.is_empty() {
+        return Ok(Vec::new());
+    }
+    if said.len() != drives.len() {
+        return Err(Exit::Usage.error(format!(
+            "--identity-journal names {} devices, and there are {} drives: name one for each, in the same order (partitions divide a \
+             device)",
+            said.len(),
+            drives.len()
+        )));
+    }
+    let journals = said.iter().map(|path| journal_device(path)).collect::<Result<Vec<_>>>()?;
+    let all: Vec<PathBuf> = drives.iter().chain(&journals).cloned().collect();
+    expect_different(&all)?;
+    Ok(journals)
+}
+
+/// The device, or file, that is to hold a journal.
+fn journal_device(said: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(device_of(said).unwrap_or_else(|| said.to_owned()))?;
+    let refused = |why: &str| Exit::Usage.error(format!("--identity-journal {}: {why}", said.display()));
+    let Ok(metadata) = std::fs::metadata(&path) else {
+        return Err(refused(
+            "nothing is there; name a partition, a disk or a file that exists (`truncate --size 64M FILE` makes one)",
+        ));
+    };
+    let kind = metadata.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(refused("this is neither a file nor a block device; name a partition, a disk or a file"));
+    }
+    if zoned::is_zoned(&path) {
+        return Err(refused("this device has zones itself; name one that takes writes anywhere"));
+    }
+    Ok(path)
 }
 
 /// Refuses a device that is not there. What is no device may be made.
@@ -366,6 +440,15 @@ pub fn expect_free(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> 
     if zoned::is_zoned(path) {
         return expect_blank_zones(path, force, own);
     }
+    if let Some(table) = zoned::journal_at(path)
+        && !force.is_said()
+    {
+        return Err(Exit::Failed.error(format!(
+            "{}: has the identity journal of drive {}; nothing was written. --force uses it all the same, and that drive is lost",
+            path.display(),
+            Uuid::from_bytes(table.drive)
+        )));
+    }
     if is_conventional(path) && !force.is_said() {
         expect_given_up(path, force, own)?;
         return Err(Exit::Failed.error(format!(
@@ -465,7 +548,7 @@ pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<(
     }
     if zoned::is_zoned(path) {
         expect_alike(zoned::geometry_of(path)?.0)?;
-        return Ok(zoned::format_device(path, uuid)?);
+        return Ok(zoned::format_device(path, uuid, None)?);
     }
     let zone_units = geometry.zone_capacity_blocks / UNIT_BLOCKS;
     let is_alike = geometry.zone_capacity_blocks == zone_units * UNIT_BLOCKS

@@ -267,7 +267,7 @@ fn lost_devices(directory: &Directory, looked: &Looked) -> Vec<DriveTable> {
     for member in record.iter().flat_map(|record| &record.members) {
         let uuid = uuid::Uuid::from_bytes(member.uuid);
         if is_lost(uuid) && listed().all(|table| table.uuid != uuid) {
-            lost.push(DriveTable { kind: None, path: PathBuf::new(), id: None, uuid });
+            lost.push(DriveTable { kind: None, path: PathBuf::new(), id: None, journal: None, uuid });
         }
     }
     lost

@@ -44,6 +44,8 @@ fn shared(under: impl Iterator<Item = (usize, Vec<String>)>) -> Vec<SharedHardwa
     for (index, names) in under {
         names.into_iter().for_each(|name| drives_of.entry(name).or_default().push(index));
     }
+    // A drive and its own journal are one.
+    drives_of.values_mut().for_each(Vec::dedup);
     drives_of.retain(|_, drives| drives.len() > 1);
     drives_of.into_iter().map(|(name, drives)| SharedHardware { name, drives }).collect()
 }

@@ -24,6 +24,8 @@ pub struct Sighting {
     pub kind: DriveKind,
     /// Name that the device has wherever it is attached, where it has one.
     pub id: Option<String>,
+    /// Device of its identity journal, where that lies apart.
+    pub journal: Option<PathBuf>,
     /// Identity of the drive.
     pub uuid: uuid::Uuid,
     /// Zones and limits of the drive.
@@ -65,6 +67,7 @@ impl Sighting {
             path: path.to_owned(),
             kind,
             id,
+            journal: peek.journal_path().map(Path::to_owned),
             uuid: uuid::Uuid::from_bytes(peek.uuid()),
             geometry: *peek.geometry(),
             file_id: peek.file_id(),
@@ -125,7 +128,8 @@ impl Sighting {
 
     /// Entry of the drive in `array.toml`, under this path.
     pub fn table(&self, path: PathBuf) -> DriveTable {
-        DriveTable { kind: Some(self.kind), path, id: self.id.clone(), uuid: self.uuid }
+        let (id, journal) = (self.id.clone(), self.journal.clone());
+        DriveTable { kind: Some(self.kind), path, id, journal, uuid: self.uuid }
     }
 
     /// The array that the drive is in.

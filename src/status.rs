@@ -310,6 +310,9 @@ pub struct MemberReport {
     /// Name that the device has wherever it is attached, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Device of its identity journal, where that lies apart: as needed as the drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
     /// active, failed, rebuilding, stalled: away, and waited for, or missing: of a drive that the array counts on and that cannot
     /// be had.
     pub state: String,
@@ -423,6 +426,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         path: place.path.display().to_string(),
         kind: table(index).and_then(|table| table.kind),
         id: table(index).and_then(|table| table.id.clone()),
+        journal: table(index).and_then(journal_in_words),
         state: match (place.is_missing(), place.state) {
             (true, _) => "missing".to_owned(),
             (false, Some(state)) => state_in_words(state).to_owned(),
@@ -661,6 +665,7 @@ pub fn report(
         path: table(index).map_or_else(String::new, |drive| drive.path.display().to_string()),
         kind: table(index).and_then(|drive| drive.kind),
         id: table(index).and_then(|drive| drive.id.clone()),
+        journal: table(index).and_then(journal_in_words),
         state: state_in_words(*state).to_owned(),
         problem: None,
         trouble: None,
@@ -709,14 +714,21 @@ pub fn report(
     }
 }
 
-/// Hardware that several drives of the array lie on. Emulated drives are there to try things.
+fn journal_in_words(table: &DriveTable) -> Option<String> {
+    table.journal.as_ref().map(|path| path.display().to_string())
+}
+
+/// Hardware that several drives of the array lie on, or their journals. Emulated drives are there to try things.
 fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
     let drives = directory.file.drive.iter().enumerate();
     let real = drives.filter(|(_, drive)| match drive.kind {
         Some(kind) => kind != DriveKind::Emulated,
         None => drive.is_device(),
     });
-    shared_hardware::among(real.map(|(index, drive)| (index, directory.path.join(&drive.path))))
+    shared_hardware::among(real.flat_map(|(index, drive)| {
+        let paths = [Some(&drive.path), drive.journal.as_ref()].into_iter().flatten();
+        paths.map(move |path| (index, directory.path.join(path)))
+    }))
 }
 
 /// Prints the wear: what the flash was written with.
@@ -830,6 +842,9 @@ fn print_drives(report: &StatusReport) {
             notes = format!(" ({id}){notes}");
         }
         println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
+        if let Some(journal) = &member.journal {
+            println!("                 identity journal on {journal}");
+        }
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
         }

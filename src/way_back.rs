@@ -33,7 +33,7 @@ impl DeviceWay {
     /// The way back to the drive of an identity.
     pub fn new(uuid: [u8; 16], bell: OwnedFd, moved: Moved) -> DeviceWay {
         let uuid = uuid::Uuid::from_bytes(uuid);
-        let table = DriveTable { kind: None, path: PathBuf::new(), id: None, uuid };
+        let table = DriveTable { kind: None, path: PathBuf::new(), id: None, journal: None, uuid };
         DeviceWay { table, bell, moved, look: None }
     }
 

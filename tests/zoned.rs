@@ -113,6 +113,20 @@ fn an_array_on_namespaces_without_metadata_survives() {
     }
 }
 
+/// The journals of identities lie in files, which move, and one of which is lost.
+#[test]
+fn an_array_with_journals_elsewhere_survives() {
+    if is_inside() {
+        let disks = (1..=DISKS).map(|index| format!("/dev/nullb{index}")).collect::<Vec<_>>();
+        live_with_journals(&disks);
+    } else if is_asked_for(Kernel::Current, &[]) {
+        let prepare = null_disks(
+            "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
+        );
+        on_machine("an_array_with_journals_elsewhere_survives", Vec::new(), "null_blk", &[], &prepare);
+    }
+}
+
 /// Zones turn read-only and offline while clients write.
 #[test]
 fn zones_that_die_cost_no_disk() {
@@ -188,6 +202,50 @@ fn live(disks: &[String]) {
     println!("- {}", wiped.trim());
     ask(&["destroy", "--yes", text(&dir)]).expect("destroy");
     assert_eq!(listed(&disks[0])["state"], "free", "disks are emptied, not removed");
+}
+
+/// An array with the journal of each disk in a file, through kills, with a file under another name and without one.
+fn live_with_journals(disks: &[String]) {
+    let mut random = random(83);
+    let (dir, folder) = (PathBuf::from("/tmp/array"), Path::new("/tmp/journals"));
+    std::fs::create_dir_all(folder).unwrap();
+    let file = |index: usize| folder.join(format!("journal{index}"));
+    for index in 0..4 {
+        std::fs::File::create(file(index)).unwrap().set_len(80 << 20).unwrap();
+    }
+    let drives = disks[..4].join(",");
+    let journals = (0..4).map(|index| format!("raw:{}", file(index).display())).collect::<Vec<_>>().join(",");
+    let create = ["create", text(&dir), "--drives-path", &drives, "--identity-journal"];
+    refused(&[&create[..], &["/tmp/nowhere"]].concat(), 2, "4 drives");
+    ask(&[&create[..], &[&journals]].concat()).expect("create");
+    // What is a journal now is not taken for a drive.
+    let others = (0..2).map(|index| format!("raw:{}", file(index).display())).collect::<Vec<_>>().join(",");
+    refused(
+        &["create", "/tmp/other", "--drives-path", &others, "--zone-size", "1MiB"],
+        4,
+        "identity journal",
+    );
+    let mut oracle = Oracle::new();
+    oracle.write_and_kill(Server::serve(&dir), &mut random);
+    std::fs::rename(file(1), folder.join("moved")).unwrap();
+    for _ in 0..3 {
+        let server = Server::serve(&dir);
+        oracle.verify(&server);
+        oracle.write_and_kill(server, &mut random);
+    }
+    assert_eq!(status(&dir)["members"][1]["journal"], text(&folder.join("moved")));
+    assemble(&dir, &mut oracle);
+    assert_clean(&dir);
+    // Without its journal a drive is not there.
+    std::fs::rename(file(2), "/tmp/away").unwrap();
+    let found = status(&dir);
+    let problem = found["members"][2]["problem"].as_str().unwrap().to_owned();
+    assert!(problem.contains("identity journal") && problem.contains(text(&file(2))), "{problem}");
+    refused(&["drive", "probe", "--device", &disks[2], "--op", "read"], 2, "is missing");
+    let server = Server::serve_degraded(&dir);
+    oracle.verify(&server);
+    server.stop();
+    std::fs::rename("/tmp/away", file(2)).unwrap();
 }
 
 /// A disk fails, the array is killed without it, and a disk takes its place while clients write.

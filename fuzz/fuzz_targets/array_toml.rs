@@ -26,6 +26,7 @@ fn seeds() {
         kind: Some(DriveKind::Conventional).filter(|_| index != 1),
         path: format!("drive-{index}.img").into(),
         id: Some("wwn.0x5000c500a1b2c3d4".to_owned()).filter(|_| index != 2),
+        journal: Some("drive-2.journal".into()).filter(|_| index == 2),
         uuid: uuid::Uuid::from_bytes([index; 16]),
     };
     let tables = vec![

@@ -77,6 +77,7 @@ impl Plan {
             zones_wanted: Some(ZONES_WANTED),
             shapes_zones: false,
             has_areas: false,
+            journals: &[],
         };
         let devices = Devices::of(asked)?;
         let count = shape.drives.unwrap_or(if paths.is_empty() { DRIVES } else { paths.len() });

@@ -125,6 +125,10 @@ fn what_devices_hold_is_not_overwritten() {
     let devices = devices(&scratch, 3);
     let (dir, made) = create(&scratch, &devices, &["--zones", "40"]);
     assert_eq!(made.code(), Some(2), "{made}");
+    // They have journals of their own.
+    let (_, made) = create(&scratch, &devices, &["--identity-journal", "raw:a,raw:b,raw:c"]);
+    assert_eq!(made.code(), Some(2), "{made}");
+    assert!(made.to_string().contains("only zoned block devices without metadata"), "{made}");
     let missing = [devices[0].clone(), devices[1].clone(), scratch.join("none")];
     let (_, made) = create(&scratch, &missing, &[]);
     assert_eq!(made.code(), Some(6), "{made}");

@@ -65,13 +65,21 @@ pub struct Emptied {
     pub zones_worn: usize,
 }
 
-/// Takes a drive that nobody uses away from its array: a file is removed, a device loses what it holds.
+/// Takes a drive that nobody uses away from its array: a file is removed, a device loses what it holds, and so does that of its identity
+/// journal.
 ///
 /// # Errors
 /// When it is in use, or cannot be written.
 pub fn discard(path: &Path) -> Result<(), DriveError> {
     match Kind::of(path) {
-        Kind::Nvme | Kind::Conventional | Kind::Zoned => wipe(path, &mut |_, _| {}).map(|_| ()),
+        Kind::Nvme | Kind::Conventional => wipe(path, &mut |_, _| {}).map(|_| ()),
+        Kind::Zoned => {
+            let peek = zoned::Peek::open(path).ok();
+            let journal = peek.as_ref().and_then(|peek| peek.journal_path()).map(Path::to_owned);
+            drop(peek);
+            wipe(path, &mut |_, _| {})?;
+            journal.map_or(Ok(()), |journal| device::wipe(&journal))
+        }
         Kind::Emulated => std::fs::remove_file(path)
             .map_err(|source| DriveError::new(path, DriveProblem::Io { doing: "remove the file", source })),
     }
@@ -238,6 +246,15 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(_) | Inner::Conventional(_) | Inner::Zoned(_) => None,
             Inner::Nvme(peek) => Some(peek.found.name()),
+        }
+    }
+
+    /// Path of the drive's identity journal, when that lies on another device.
+    #[must_use]
+    pub fn journal_path(&self) -> Option<&Path> {
+        match &self.inner {
+            Inner::Emulated(_) | Inner::Conventional(_) | Inner::Nvme(_) => None,
+            Inner::Zoned(peek) => peek.journal_path(),
         }
     }
 

@@ -34,7 +34,8 @@ pub mod table;
 mod tests;
 mod write;
 
-pub use open::{Options, format, open};
+pub(crate) use open::Direct;
+pub use open::{CarryOut, Options, format, open};
 pub use recovery::{FileSource, Found, FoundZone, OpenError, Source, look};
 
 use self::core::{ConventionalCore, Task, Waiter, Work};

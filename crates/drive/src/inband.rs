@@ -20,19 +20,24 @@ mod core;
 mod gate;
 pub mod header;
 mod health;
+mod joined;
 pub mod journal;
 pub mod layout;
 mod manage;
 pub mod moving;
 mod open;
+pub mod pair;
 mod read;
 mod recovery;
+pub mod seal;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use open::{format, open};
-pub use recovery::{Found, FoundZone, OpenError, Source, find_label, look};
+pub use joined::Joined;
+pub use open::{Elsewhere, format, format_elsewhere, layout_elsewhere, open};
+pub use recovery::{Found, FoundZone, Hex, OpenError, Source, find_journal_path, find_label, look};
 
 use self::core::{InbandCore, Task, Waiter, Work};
 use crate::answer::{Asked, frames_of};

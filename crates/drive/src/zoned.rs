@@ -10,14 +10,16 @@
 //! is outlived (ADR 72) a zone report follows each error: who does not report is not there, and nobody knows what it has done.
 
 mod device;
+mod elsewhere;
 mod helper;
 mod ioctl;
 mod shape;
 
 pub use device::{
-    DiskDrive, Peek, ZonedProblem, expect_unused, format_device, geometry_of, is_inband, is_zoned, open_if,
-    reopen, wipe,
+    DiskDrive, Journal, Peek, ZonedProblem, expect_unused, format_device, geometry_of, geometry_with,
+    is_inband, is_zoned, open_if, reopen, wipe,
 };
+pub use elsewhere::journal_at;
 pub use shape::{Shape, ShapeError};
 
 use crate::answer::{Asked, block_count, frames_of, status_of};

@@ -400,7 +400,7 @@ fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
     let device = geometry_of(options);
     let geometry = match options.identity {
         Identity::Metadata => device,
-        Identity::InBand { .. } => Layout::of(&device)?.geometry(&device),
+        Identity::InBand { .. } => Layout::of(&device, None)?.geometry(&device),
     };
     let geometry = Geometry { zones: 0, ..geometry };
     let is_adaptive = options.scheme == Scheme::Adaptive;

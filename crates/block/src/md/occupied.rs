@@ -14,6 +14,7 @@ const BLOCK_SECTORS: u64 = 8;
 const MARKS: &[(u64, &[u8], &str)] = &[
     (0, b"ZWEAVDRV", ZONEWEAVE),
     (0, LABEL, ZONEWEAVE),
+    (0, b"ZWjrnl\x01\0", "an identity journal of Zoneweave"),
     (510, &[0x55, 0xaa], "a partition table or a boot sector"),
     (512, b"EFI PART", "a partition table (GPT)"),
     (4096, b"EFI PART", "a partition table (GPT, 4-KiB blocks)"),

@@ -144,7 +144,7 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(OrdinaryDrive, 
 }
 
 /// Carries one command out, asleep until it is answered.
-fn carry_out(device: &mut OrdinaryDrive, wake_fd: &OwnedFd, op: Op) -> Option<Completion> {
+pub(crate) fn carry_out(device: &mut OrdinaryDrive, wake_fd: &OwnedFd, op: Op) -> Option<Completion> {
     device.submit(Instant(0), Command { token: Token(0), op });
     let mut completions = Vec::new();
     let completion = bell::wait_for(wake_fd, || {

@@ -39,9 +39,9 @@ impl Default for Options {
 }
 
 /// The device while it is opened.
-struct Direct<'a, 'b, D> {
-    device: &'a mut D,
-    carry_out: CarryOut<'b, D>,
+pub(crate) struct Direct<'a, 'b, D> {
+    pub(crate) device: &'a mut D,
+    pub(crate) carry_out: CarryOut<'b, D>,
 }
 
 impl<D: BlockDevice> Direct<'_, '_, D> {
@@ -52,13 +52,18 @@ impl<D: BlockDevice> Direct<'_, '_, D> {
         }
     }
 
-    fn write(&mut self, place: u64, data: [u8; BLOCK_BYTES], durable: bool) -> Result<(), OpenError> {
+    pub(crate) fn write(
+        &mut self,
+        place: u64,
+        data: [u8; BLOCK_BYTES],
+        durable: bool,
+    ) -> Result<(), OpenError> {
         let mut frame = Frame::zeroed();
         frame.data = data;
         self.run(Op::Write { sector: sector_of(place), frames: vec![frame], durable }).map(drop)
     }
 
-    fn flush(&mut self) -> Result<(), OpenError> {
+    pub(crate) fn flush(&mut self) -> Result<(), OpenError> {
         self.run(Op::Flush).map(drop)
     }
 }

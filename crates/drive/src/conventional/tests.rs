@@ -4,7 +4,7 @@ use super::device::{Peek, format_device, is_conventional, layout_for, open_path,
 use super::label::Label;
 use super::{label, table};
 use crate::emulated::DriveProblem;
-use crate::inband::header;
+use crate::inband::{header, seal, table as journal_table};
 use crate::units::{identity, record};
 use base::fields::{Field, with_tables};
 use base::frame::Frame;
@@ -18,12 +18,14 @@ use zone::device::{Command, Completion, Op, Status, Token, ZonedDevice};
 fn the_documented_tables_are_those_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/FORMAT.md");
     let document = std::fs::read_to_string(path).unwrap();
-    let tables: [(&str, &[Field]); 5] = [
+    let tables: [(&str, &[Field]); 7] = [
         ("conventional-label", label::FIELDS),
         ("conventional-table", table::FIELDS),
         ("conventional-identity", identity::FIELDS),
         ("conventional-journal", record::FIELDS),
         ("inband-header", header::FIELDS),
+        ("journal-table", journal_table::FIELDS),
+        ("journal-seal", seal::FIELDS),
     ];
     let expected = with_tables(&document, &tables);
     if std::env::var_os("ZONEWEAVE_BLESS").is_some() {

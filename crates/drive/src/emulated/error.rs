@@ -64,6 +64,33 @@ pub enum DriveProblem {
     /// A zoned device without metadata cannot be opened as a drive, or made one.
     #[error("{0}")]
     Zoned(#[source] crate::zoned::ZonedProblem),
+    /// The journal of a drive's identities is on another device, which is not there.
+    #[error(
+        "its identity journal {} is missing{}: connect the device that has it, or put the file back",
+        in_hex(journal),
+        hint.as_ref().map(|path| format!("; it was at {path}")).unwrap_or_default()
+    )]
+    JournalMissing {
+        /// Identity of the journal.
+        journal: [u8; 16],
+        /// Path at which it was.
+        hint: Option<String>,
+    },
+    /// Two devices have the journal of a drive's identities: one of them is a copy.
+    #[error(
+        "its identity journal {} is on two devices, {} and {}: take the copy away, which is older than what was answered",
+        in_hex(journal),
+        first.display(),
+        second.display()
+    )]
+    JournalTwice {
+        /// Identity of the journal.
+        journal: [u8; 16],
+        /// Path of one.
+        first: PathBuf,
+        /// Path of another.
+        second: PathBuf,
+    },
     /// An NVMe namespace cannot be opened as a drive.
     #[error("{0}")]
     Nvme(#[source] crate::nvme::open::NvmeProblem),

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use base::units::ZoneIndex;
 
-    const LAYOUT: Layout = Layout { zones: 5, zone_places: 401, active_zones_max: 1 };
+    const LAYOUT: Layout = Layout { zones: 5, zone_places: 401, active_zones_max: 1, journal_places: None };
 
     fn mark() -> Entry {
         Entry::Mark { zone: ZoneIndex(0), durable: 0, stamp: 1 }

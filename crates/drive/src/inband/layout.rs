@@ -36,6 +36,8 @@ pub struct Layout {
     pub zone_places: u32,
     /// Most zones of the host that are active.
     pub active_zones_max: u32,
+    /// Blocks of a journal zone on another device; `None` of a journal in the device's own zones.
+    pub journal_places: Option<u32>,
 }
 
 /// Reason why a device is refused.
@@ -52,7 +54,9 @@ pub enum LayoutError {
     )]
     TooFewOpen(u32),
     /// A journal zone does not hold what one active zone needs.
-    #[error("zones of {has} blocks of 4 KiB are too small: {needs} are needed for {active} active zones")]
+    #[error(
+        "journal zones of {has} blocks of 4 KiB are too small: {needs} are needed for {active} active zones"
+    )]
     ZoneTooSmall {
         /// Blocks that are needed.
         needs: u32,
@@ -88,7 +92,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the device cannot be used.
-    pub fn of(device: &Geometry) -> Result<Layout, LayoutError> {
+    pub fn of(device: &Geometry, journal_places: Option<u32>) -> Result<Layout, LayoutError> {
         let open = device.open_zones_max.min(device.active_zones_max);
         if device.zones < DEVICE_OPEN_MIN {
             return Err(LayoutError::TooFewZones(device.zones));
@@ -99,7 +103,9 @@ impl Layout {
         if device.transfer_blocks_max < DEVICE_TRANSFER_MIN {
             return Err(LayoutError::TransferTooSmall(device.transfer_blocks_max));
         }
-        let has = device.zone_capacity_blocks;
+        let zone_places = device.zone_capacity_blocks;
+        // Reports say of both kinds of zones how far they are written.
+        let has = journal_places.unwrap_or(zone_places).min(zone_places);
         let mut active = (device.active_zones_max - JOURNAL_ZONES).min(ACTIVE_ZONES_MAX);
         while active > 1 && places_needed(active) > has {
             active -= 1;
@@ -107,7 +113,8 @@ impl Layout {
         if places_needed(active) > has {
             return Err(LayoutError::ZoneTooSmall { needs: places_needed(active), has, active });
         }
-        Ok(Layout { zones: device.zones, zone_places: has, active_zones_max: active })
+        let journal_places = journal_places.map(|_| has);
+        Ok(Layout { zones: device.zones, zone_places, active_zones_max: active, journal_places })
     }
 
     /// Checks that the device is as it was when it was formatted.
@@ -115,8 +122,9 @@ impl Layout {
     /// # Errors
     /// When it is not.
     pub fn expect_on(&self, device: &Geometry) -> Result<(), LayoutError> {
-        let found = Layout::of(device)?;
+        let found = Layout::of(device, self.journal_places)?;
         let is_same = found.zone_places == self.zone_places
+            && found.journal_places == self.journal_places
             && found.zones >= self.zones
             && self.zones >= DEVICE_OPEN_MIN
             && (1..=found.active_zones_max).contains(&self.active_zones_max);
@@ -169,7 +177,13 @@ impl Layout {
     /// Records of a journal zone.
     #[must_use]
     pub fn zone_records(&self) -> u64 {
-        u64::from(self.zone_places - 1)
+        u64::from(self.journal_zone_places() - 1)
+    }
+
+    /// Blocks of a journal zone.
+    #[must_use]
+    pub fn journal_zone_places(&self) -> u32 {
+        self.journal_places.unwrap_or(self.zone_places)
     }
 
     /// Zone of the device for one of the host.
@@ -237,7 +251,7 @@ mod tests {
     use super::*;
 
     fn layout(zone_places: u32) -> Layout {
-        Layout { zones: 5, zone_places, active_zones_max: 1 }
+        Layout { zones: 5, zone_places, active_zones_max: 1, journal_places: None }
     }
 
     #[test]
@@ -268,12 +282,19 @@ mod tests {
             volatile_cache: false,
             areas: None,
         };
-        let layout = Layout::of(&device).expect("a device that can be used");
+        let layout = Layout::of(&device, None).expect("a device that can be used");
         assert_eq!((layout.active_zones_max, layout.capacity()), (4, 1024 - 18));
         let geometry = layout.geometry(&device);
         assert_eq!((geometry.open_zones_max, geometry.transfer_blocks_max), (2, 64));
-        assert_eq!(Layout::of(&Geometry { open_zones_max: 2, ..device }), Err(LayoutError::TooFewOpen(2)));
-        let small = Layout::of(&Geometry { zone_capacity_blocks: 100, ..device });
+        assert_eq!(
+            Layout::of(&Geometry { open_zones_max: 2, ..device }, None),
+            Err(LayoutError::TooFewOpen(2))
+        );
+        let small = Layout::of(&Geometry { zone_capacity_blocks: 100, ..device }, None);
+        assert!(matches!(small, Err(LayoutError::ZoneTooSmall { has: 100, .. })), "{small:?}");
+        let elsewhere = Layout::of(&device, Some(500)).expect("a journal elsewhere");
+        assert_eq!((elsewhere.zone_records(), elsewhere.capacity()), (499, layout.capacity()));
+        let small = Layout::of(&device, Some(100));
         assert!(matches!(small, Err(LayoutError::ZoneTooSmall { has: 100, .. })), "{small:?}");
         let grown = Geometry { zone_capacity_blocks: 1000, ..device };
         assert!(matches!(layout.expect_on(&grown), Err(LayoutError::Changed { .. })));

@@ -4,15 +4,19 @@ use super::InbandDrive;
 use super::core::{InbandCore, Media};
 use super::header::{Header, Label};
 use super::health::Health;
+use super::joined::Joined;
 use super::journal::{Journal, Position, Spare};
-use super::layout::{JOURNAL_ZONES, Layout};
+use super::layout::{JOURNAL_ZONES, Layout, LayoutError};
+use super::pair::{FoundPair, Pair};
 use super::recovery::{Found, FoundZone, OpenError, Source, look};
+use super::table::{COPIES, PLACES_MAX};
 use crate::units::identities::Identities;
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::life::Life;
 use crate::units::record::{Entry, Phase, RECORD_ENTRIES, Record, low_half};
 use crate::units::turn::Gates;
 use crate::units::{Trouble, UNIT_BLOCKS, live_records, unit_of};
+use ::block::device::{BlockDevice, FRAME_SECTORS};
 use base::frame::Frame;
 use base::slab::Slab;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -101,9 +105,73 @@ pub fn format<D: ZonedDevice>(
     uuid: [u8; 16],
     carry_out: CarryOut<'_, D>,
 ) -> Result<Label, OpenError> {
-    let layout = Layout::of(device.geometry())?;
-    let label = Label { uuid, layout };
-    let mut device = Direct { device, carry_out, is_refused: false };
+    let layout = Layout::of(device.geometry(), None)?;
+    let label = Label { uuid, layout, journal: None };
+    begin(&mut Direct { device, carry_out, is_refused: false }, &label)?;
+    Ok(label)
+}
+
+/// Who a drive is to be whose journal lies elsewhere.
+#[derive(Clone, Debug)]
+pub struct Elsewhere {
+    /// Identity of the drive.
+    pub drive: [u8; 16],
+    /// Identity of its journal.
+    pub journal: [u8; 16],
+    /// Path at which that lies, for who looks for it.
+    pub path: String,
+}
+
+/// Layout of a drive whose journal lies on another device of so many blocks of 4 KiB.
+///
+/// # Errors
+/// When one of the two cannot be used.
+pub fn layout_elsewhere(device: &Geometry, blocks: u64) -> Result<Layout, LayoutError> {
+    let places = blocks.saturating_sub(u64::from(COPIES)) / u64::from(JOURNAL_ZONES);
+    let places = u32::try_from(places).unwrap_or(u32::MAX).min(PLACES_MAX);
+    Layout::of(device, Some(places))
+}
+
+/// Makes a drive of a device with zones, with its journal on another device, whatever the two hold. The labels in the device's first two
+/// zones come last: before, it is no drive.
+///
+/// # Errors
+/// When one of the devices cannot be used, or fails.
+pub fn format_elsewhere<D: ZonedDevice, B: BlockDevice>(
+    device: D,
+    disk: B,
+    who: &Elsewhere,
+    carry_out: CarryOut<'_, Joined<D, B>>,
+) -> Result<Label, OpenError> {
+    let layout = layout_elsewhere(device.geometry(), disk.geometry().sectors / FRAME_SECTORS)?;
+    let label = Label { uuid: who.drive, layout, journal: Some(who.journal) };
+    let mut alone = Joined::alone(device);
+    reset_journal_zones(&mut alone, carry_out)?;
+    let made = FoundPair::to_make(who.journal, who.drive, layout.journal_zone_places());
+    let mut joined = Joined::with(alone.into_parts().0, Pair::new(disk, &made));
+    reset_journal_zones(&mut joined, carry_out)?;
+    begin(&mut Direct { device: &mut joined, carry_out, is_refused: false }, &label)?;
+    let mut alone = Joined::alone(joined.into_parts().0);
+    let mut direct = Direct { device: &mut alone, carry_out, is_refused: false };
+    let block = Header { label, base: 0 }.encode_with_path(&who.path);
+    for zone in (0..JOURNAL_ZONES).map(ZoneIndex) {
+        direct.write(zone, 0, block)?;
+    }
+    direct.flush()?;
+    Ok(label)
+}
+
+fn reset_journal_zones<D: ZonedDevice>(device: &mut D, carry_out: CarryOut<'_, D>) -> Result<(), OpenError> {
+    let mut direct = Direct { device, carry_out, is_refused: false };
+    for zone in (0..JOURNAL_ZONES).map(ZoneIndex) {
+        direct.run(zone, Op::Reset)?;
+    }
+    direct.flush()
+}
+
+/// Empties all zones, and begins the journal.
+fn begin<D: ZonedDevice>(device: &mut Direct<'_, '_, D>, label: &Label) -> Result<(), OpenError> {
+    let label = *label;
     let report = device.report()?;
     // The journal's zones first: from then on it is no drive until the last write.
     for (zone, descriptor) in (0..).map(ZoneIndex).zip(report) {
@@ -124,10 +192,9 @@ pub fn format<D: ZonedDevice>(
         entries: Vec::new(),
     };
     let mut block = [0; BLOCK_BYTES];
-    record.encode(uuid, &mut block);
+    record.encode(label.uuid, &mut block);
     device.write(ZoneIndex(0), 1, block)?;
-    device.flush()?;
-    Ok(label)
+    device.flush()
 }
 
 /// Opens a drive: finds what is there, and says in the journal that it goes on from there.

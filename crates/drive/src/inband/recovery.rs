@@ -11,6 +11,7 @@
 use super::header::{Header, HeaderError, Label};
 use super::journal::{Position, Spare};
 use super::layout::{JOURNAL_ZONES, Layout, LayoutError};
+use super::pair::PairError;
 use crate::units::identity::{Identity, Owner, Unit};
 use crate::units::record::{Entry, Phase, Record, low_half};
 use crate::units::{Trouble, UNIT_BLOCKS, UNIT_PLACES};
@@ -18,6 +19,7 @@ use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use zone::device::{Geometry, ZoneDescriptor, ZoneState};
 
 /// Blocks of the journal that are read at a time.
@@ -41,6 +43,20 @@ pub trait Source {
     /// # Errors
     /// When one of the blocks cannot be read, or none.
     fn read(&mut self, zone: ZoneIndex, offset: u32, frames: &mut Vec<Frame>) -> Result<(), Trouble>;
+}
+
+/// An identity in an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex(pub [u8; 16]);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in (0..).zip(self.0) {
+            let dash = if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Reason why a drive is not opened. Nothing was written.
@@ -99,6 +115,12 @@ pub enum OpenError {
         "one journal zone of the drive is read-only or offline, and the other is full; replace the drive"
     )]
     Spent,
+    /// The journal lies on a device that is not there.
+    #[error("the drive's identities need journal {0}, which lies on another device")]
+    JournalElsewhere(Hex),
+    /// The journal that lies elsewhere cannot be used.
+    #[error(transparent)]
+    Pair(#[from] PairError),
     /// The device does not answer, or answers with errors.
     #[error("the device is gone or fails")]
     Gone,
@@ -229,6 +251,12 @@ pub fn look(source: &mut dyn Source) -> Result<Found, OpenError> {
     let zone_places = source.geometry().zone_capacity_blocks;
     let mut journals = find_headers(source, &report, zone_places)?;
     let label = label_of(&journals)?;
+    // Numbers of records begin with 1: what has none is the label that the journal has left in its place.
+    if let Some(journal) = label.journal
+        && journals.iter().any(|zone| zone.header.is_ok_and(|header| header.base == 0))
+    {
+        return Err(OpenError::JournalElsewhere(Hex(journal)));
+    }
     label.layout.expect_on(&source.geometry())?;
     find_read_only_ends(source, label.uuid, &mut journals)?;
     let mut records = Records::of(&journals, label.layout)?;
@@ -269,6 +297,20 @@ pub fn find_label(source: &mut dyn Source) -> Result<Label, OpenError> {
     let zone_places = source.geometry().zone_capacity_blocks;
     let journals = find_headers(source, &report, zone_places)?;
     label_of(&journals)
+}
+
+/// Path at which the journal of a drive lay, as its labels say.
+///
+/// # Errors
+/// When the device is gone.
+pub fn find_journal_path(source: &mut dyn Source) -> Result<Option<String>, OpenError> {
+    for zone in (0..JOURNAL_ZONES).map(ZoneIndex) {
+        let frame = read_one(source, zone, 0)?.filter(|frame| Header::decode(&frame.data).is_ok());
+        if let Some(path) = frame.as_ref().and_then(|frame| Header::path_in(&frame.data)) {
+            return Ok(Some(path.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// A journal zone.

@@ -1,5 +1,7 @@
 //! Drives over emulated ones, whose metadata nobody looks at.
 
+mod elsewhere;
+
 use super::recovery::OpenError;
 use super::{InbandDrive, format, open};
 use crate::emulated::EmulatedDrive;

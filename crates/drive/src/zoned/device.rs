@@ -1,14 +1,20 @@
 //! Drives on zoned block devices: what a device is like, formatting and opening one.
 
 use super::ZonedDisk;
+use super::elsewhere::{PairPeek, open_disk, open_pair};
 use super::helper::Helper;
 use super::ioctl::{self, Change, EMPTY, EXPLICIT_OPEN, IMPLICIT_OPEN, Line, OFFLINE, READ_ONLY};
 use super::shape::{Shape, ShapeError};
 use crate::any::Emptied;
+use crate::conventional;
+use crate::conventional::device::size_of;
 use crate::emulated::{DriveError, DriveProblem};
 use crate::inband::header::{HeaderError, Label};
-use crate::inband::layout::{Layout, LayoutError};
-use crate::inband::{Found, InbandDrive, OpenError, Source, find_label, format, look, open};
+use crate::inband::layout::{JOURNAL_ZONES, Layout, LayoutError};
+use crate::inband::{
+    Elsewhere, Found, InbandDrive, Joined, OpenError, Source, find_journal_path, find_label, format,
+    format_elsewhere, layout_elsewhere, look, open,
+};
 use crate::ordinary::open::Opened;
 use crate::ordinary::{OrdinaryDrive, bell};
 use crate::units::{CACHED_UNITS, Trouble};
@@ -20,6 +26,7 @@ use base::xor::Block;
 use block::md::SECTOR_BYTES_U64;
 use rustix::fd::OwnedFd;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use zone::device::{Command, Completion, Geometry, ZoneDescriptor, ZoneState, ZonedDevice};
@@ -44,13 +51,34 @@ pub enum ZonedProblem {
     NotDirect,
 }
 
+/// Device for the identity journal of a drive that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Journal<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Identity that the journal is to have.
+    pub uuid: [u8; 16],
+}
+
 /// A drive on a zoned block device.
 #[derive(Debug)]
 pub struct DiskDrive {
     /// The drive.
-    pub drive: InbandDrive<ZonedDisk>,
+    pub drive: InbandDrive<Joined<ZonedDisk, OrdinaryDrive>>,
     /// Readable, edge by edge, when it has answers.
     pub wake_fd: OwnedFd,
+}
+
+impl DiskDrive {
+    /// From now on answers make this eventfd readable.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
+        let joined = self.drive.device_mut();
+        joined.device_mut().set_bell(bell)?;
+        joined.pair_mut().map_or(Ok(()), |pair| pair.disk_mut().set_bell(bell))
+    }
 }
 
 /// True of a block device whose zones have to be written in order.
@@ -108,7 +136,7 @@ impl DiskZones {
 }
 
 /// A device, or the drive on it, that cannot be used.
-fn faulty(path: &Path, problem: impl Into<ZonedProblem>) -> DriveError {
+pub(super) fn faulty(path: &Path, problem: impl Into<ZonedProblem>) -> DriveError {
     DriveError::new(path, DriveProblem::Zoned(problem.into()))
 }
 
@@ -144,9 +172,21 @@ fn device_geometry(file: &File, shape: &Shape) -> Geometry {
 /// # Errors
 /// When it cannot be one.
 pub fn geometry_of(path: &Path) -> Result<(Geometry, usize), DriveError> {
+    geometry_with(path, None)
+}
+
+/// The same for a drive with its identity journal at another path.
+///
+/// # Errors
+/// When one of them cannot be used.
+pub fn geometry_with(path: &Path, journal: Option<&Path>) -> Result<(Geometry, usize), DriveError> {
     let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     let zones = DiskZones::of(path, opened.file())?;
-    let layout = Layout::of(&zones.geometry).map_err(|problem| faulty(path, problem))?;
+    let layout = match journal {
+        None => Layout::of(&zones.geometry, None),
+        Some(journal) => layout_elsewhere(&zones.geometry, size_of(journal)? / BLOCK_BYTES_U64),
+    };
+    let layout = layout.map_err(|problem| faulty(journal.unwrap_or(path), problem))?;
     let states = zones.lines.iter().filter_map(|line| zones.shape.descriptor(line));
     let written = states.filter(|zone| zone.state != ZoneState::Empty).count();
     Ok((layout.geometry(&zones.geometry), written))
@@ -160,15 +200,27 @@ pub fn expect_unused(path: &Path) -> Result<(), DriveError> {
     Opened::to_write(path).map(drop).map_err(|error| DriveError::new(path, error.problem.into()))
 }
 
+/// Label of the drive on a device, and the path at which its journal was, if that lies elsewhere.
+fn labels(path: &Path, file: &File, zones: &DiskZones) -> Result<(Label, Option<String>), DriveError> {
+    let mut source = zones.source(file);
+    let label = find_label(&mut source).map_err(|problem| faulty(path, problem))?;
+    let hint = match label.journal {
+        Some(_) => find_journal_path(&mut source).map_err(|problem| faulty(path, problem))?,
+        None => None,
+    };
+    Ok((label, hint))
+}
+
 /// Opens a device to be written, by nobody else.
-fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(ZonedDisk, OwnedFd), DriveError> {
-    let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
-    let mut opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
+fn open_device(path: &Path) -> Result<(Opened, DiskZones), DriveError> {
+    let opened = Opened::to_write(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
     let zones = DiskZones::of(path, opened.file())?;
-    if wanted.is_some() {
-        let label = find_label(&mut zones.source(opened.file())).map_err(|problem| faulty(path, problem))?;
-        DriveProblem::expect(label.uuid, wanted).map_err(|problem| DriveError::new(path, problem))?;
-    }
+    Ok((opened, zones))
+}
+
+/// Puts a device that is open into service.
+fn start(path: &Path, mut opened: Opened, zones: DiskZones) -> Result<(ZonedDisk, OwnedFd), DriveError> {
+    let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
     opened.make_direct_for(BLOCK_BYTES).map_err(io("read the device"))?;
     if !opened.is_direct() {
         return Err(faulty(path, ZonedProblem::NotDirect));
@@ -201,7 +253,7 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(ZonedDisk, Owne
 }
 
 /// Carries one command out, asleep until it is answered.
-fn carry_out(device: &mut ZonedDisk, wake_fd: &OwnedFd, command: Command) -> Option<Completion> {
+fn carry_out<D: ZonedDevice>(device: &mut D, wake_fd: &OwnedFd, command: Command) -> Option<Completion> {
     device.submit(Instant(0), command);
     let mut completions = Vec::new();
     let completion = bell::wait_for(wake_fd, || {
@@ -211,23 +263,38 @@ fn carry_out(device: &mut ZonedDisk, wake_fd: &OwnedFd, command: Command) -> Opt
     Some(completion)
 }
 
-/// Makes a drive of a device that nobody else uses, whatever it holds: all of its zones are reset.
+/// Makes a drive of a device that nobody else uses, whatever it holds: all of its zones are reset. Its identity journal goes to another
+/// device if one is named.
 ///
 /// # Errors
-/// When it is in use, cannot be one, or fails.
-pub fn format_device(path: &Path, uuid: [u8; 16]) -> Result<(), DriveError> {
-    let (mut device, wake_fd) = open_device(path, None)?;
-    format(&mut device, uuid, &mut |device, command| carry_out(device, &wake_fd, command))
-        .map(drop)
-        .map_err(|problem| faulty(path, problem))
+/// When one of them is in use, cannot be one, or fails.
+pub fn format_device(path: &Path, uuid: [u8; 16], journal: Option<Journal<'_>>) -> Result<(), DriveError> {
+    let (opened, zones) = open_device(path)?;
+    let (mut device, wake_fd) = start(path, opened, zones)?;
+    let made = match journal {
+        None => format(&mut device, uuid, &mut |device, command| carry_out(device, &wake_fd, command)),
+        Some(Journal { path: of_journal, uuid: journal }) => {
+            let disk = open_disk(of_journal, &wake_fd)?;
+            let who = Elsewhere { drive: uuid, journal, path: of_journal.to_string_lossy().into_owned() };
+            format_elsewhere(device, disk, &who, &mut |device, command| carry_out(device, &wake_fd, command))
+        }
+    };
+    made.map(drop).map_err(|problem| faulty(path, problem))
 }
 
 /// Opens the drive on a device, for this process alone, if it is the one of this identity. Another one is not written to.
 ///
 /// # Errors
-/// When there is none, it is another one, in use, or damaged.
+/// When there is none, it is another one, in use, or damaged, or its journal is elsewhere and not found.
 pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, DriveError> {
-    let (device, wake_fd) = open_device(path, wanted)?;
+    let (opened, zones) = open_device(path)?;
+    let (label, hint) = labels(path, opened.file(), &zones)?;
+    DriveProblem::expect(label.uuid, wanted).map_err(|problem| DriveError::new(path, problem))?;
+    let (device, wake_fd) = start(path, opened, zones)?;
+    let device = match label.journal {
+        Some(_) => Joined::with(device, open_pair(path, &label, hint.as_deref(), &wake_fd)?),
+        None => Joined::alone(device),
+    };
     let drive = open(device, CACHED_UNITS, &mut |device, command| carry_out(device, &wake_fd, command))
         .map_err(|problem| faulty(path, problem))?;
     Ok(DiskDrive { drive, wake_fd })
@@ -239,7 +306,10 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DiskDrive, Drive
 /// # Errors
 /// When there is none, it is another one, or in use.
 pub fn reopen(path: &Path, uuid: [u8; 16]) -> Result<ZonedDisk, DriveError> {
-    open_device(path, Some(uuid)).map(|(device, _)| device)
+    let (opened, zones) = open_device(path)?;
+    let (label, _) = labels(path, opened.file(), &zones)?;
+    DriveProblem::expect(label.uuid, Some(uuid)).map_err(|problem| DriveError::new(path, problem))?;
+    start(path, opened, zones).map(|(device, _)| device)
 }
 
 /// Empties a device that nobody uses: all zones that can be are reset, those of the journal first. `show` is told how many zones of
@@ -296,11 +366,44 @@ impl Source for FileSource<'_> {
     }
 }
 
+/// Device with its journal elsewhere, only looked at.
+struct JoinedSource<'a> {
+    device: FileSource<'a>,
+    journal: Option<&'a PairPeek>,
+}
+
+impl Source for JoinedSource<'_> {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    fn report(&mut self) -> Result<Vec<ZoneDescriptor>, Trouble> {
+        let mut report = self.device.report()?;
+        if let Some(journal) = self.journal {
+            for (zone, line) in (0..JOURNAL_ZONES).zip(&mut report) {
+                *line = journal.found.descriptor(zone, line);
+            }
+        }
+        Ok(report)
+    }
+
+    fn read(&mut self, zone: ZoneIndex, offset: u32, frames: &mut Vec<Frame>) -> Result<(), Trouble> {
+        match self.journal.filter(|_| zone.0 < JOURNAL_ZONES) {
+            Some(PairPeek { opened, found, .. }) => {
+                let mut source = conventional::FileSource::new(opened.file(), opened.sectors());
+                found.read(&mut source, zone.0, offset, frames)
+            }
+            None => self.device.read(zone, offset, frames),
+        }
+    }
+}
+
 /// A drive on a zoned device that is only looked at, and may be in use.
 #[derive(Debug)]
 pub struct Peek {
     opened: Opened,
     zones: DiskZones,
+    journal: Option<PairPeek>,
     found: Found,
     geometry: Geometry,
     /// Device number: the same under each name.
@@ -316,16 +419,25 @@ impl Peek {
         let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
         let io = |source| DriveError::new(path, DriveProblem::Io { doing: "read the device", source });
         let zones = DiskZones::of(path, opened.file())?;
-        let found = look(&mut zones.source(opened.file())).map_err(|problem| faulty(path, problem))?;
+        let (label, hint) = labels(path, opened.file(), &zones)?;
+        let journal = label.journal.map(|_| PairPeek::open(path, &label, hint.as_deref())).transpose()?;
+        let mut source = JoinedSource { device: zones.source(opened.file()), journal: journal.as_ref() };
+        let found = look(&mut source).map_err(|problem| faulty(path, problem))?;
         let geometry = found.label.layout.geometry(&zones.geometry);
         let file_id = (u64::MAX, opened.file().metadata().map_err(io)?.rdev());
-        Ok(Peek { opened, zones, found, geometry, file_id })
+        Ok(Peek { opened, zones, journal, found, geometry, file_id })
     }
 
     /// Who the drive is, and how it is divided.
     #[must_use]
     pub fn label(&self) -> &Label {
         &self.found.label
+    }
+
+    /// Path of its identity journal, when that lies elsewhere.
+    #[must_use]
+    pub fn journal_path(&self) -> Option<&Path> {
+        self.journal.as_ref().map(|journal| journal.path.as_path())
     }
 
     /// Zones and limits.

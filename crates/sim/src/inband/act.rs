@@ -88,6 +88,10 @@ pub enum Act {
     },
     /// The device is gone, and back after a power failure.
     Die,
+    /// The next write to the disk of the journal fails.
+    JournalFault,
+    /// The disk of the journal is gone, and back after a power failure.
+    JournalDie,
 }
 
 impl Act {
@@ -130,7 +134,9 @@ impl Act {
             | Act::Kill(_)
             | Act::Reopen
             | Act::WriteFault
-            | Act::Die => {}
+            | Act::Die
+            | Act::JournalFault
+            | Act::JournalDie => {}
         }
     }
 }
@@ -194,7 +200,20 @@ fn draw_without_kills(plan: &Plan) -> Vec<Act> {
     if acts.iter().any(|act| matches!(act, Act::Degrade { .. })) {
         add_deaths(plan, &mut acts);
     }
+    if plan.apart.is_some() {
+        add_journal_faults(plan, &mut acts);
+    }
     acts
+}
+
+/// A journal on a disk of its own has faults of its own; half of the runs have none.
+fn add_journal_faults(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x70a7_f417);
+    for _ in 0..random.below(5).saturating_sub(2) {
+        let act = if random.chance(1, 4) { Act::JournalDie } else { Act::JournalFault };
+        let place = random.index(acts.len() + 1);
+        acts.insert(place, act);
+    }
 }
 
 /// Where one zone dies others do, from a source of its own: runs in which none does stay as they were.

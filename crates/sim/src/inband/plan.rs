@@ -2,6 +2,8 @@
 
 use base::random::Random;
 use drive::inband::layout::{JOURNAL_ZONES, Layout};
+use drive::inband::layout_elsewhere;
+use drive::inband::table::COPIES;
 use drive::units::live_records;
 use zone::device::Geometry;
 
@@ -31,6 +33,27 @@ pub struct Plan {
     pub cached_units: usize,
     /// The device leaves what zones held before they were reset.
     pub leaves_stale: bool,
+    /// The journal lies on a disk of its own.
+    pub apart: Option<Apart>,
+}
+
+/// A journal on a disk of its own, which has no zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Places of a journal zone beyond the fewest, where the device's zones have as many.
+    pub places_spare: u32,
+    /// The disk has a volatile cache, which loses any sectors.
+    pub is_volatile: bool,
+}
+
+impl Apart {
+    /// Of every fourth seed, from a source of its own: runs of the others stay as they were.
+    fn draw(seed: u64) -> Option<Apart> {
+        let mut random = Random::from_seed(seed ^ 0xa9a2_7d15);
+        let is_apart = random.chance(1, 4);
+        let places_spare = u32::try_from(random.below(71)).expect("small");
+        is_apart.then_some(Apart { places_spare, is_volatile: random.below(4) > 0 })
+    }
 }
 
 impl Plan {
@@ -51,13 +74,25 @@ impl Plan {
             latency: 20_000 << draw(0, 4),
             cached_units: usize::try_from(draw(0, 16)).expect("small"),
             leaves_stale: draw(0, 1) > 0,
+            apart: Apart::draw(seed),
         }
+    }
+
+    fn places_needed(&self) -> u32 {
+        16 * live_records(self.active_zones_max) + SPARE_RECORDS
+    }
+
+    /// Blocks of the disk that the journal lies on.
+    #[must_use]
+    pub fn journal_blocks(&self) -> Option<u64> {
+        let zone = |apart: Apart| u64::from(self.places_needed() + apart.places_spare);
+        self.apart.map(|apart| u64::from(COPIES) + u64::from(JOURNAL_ZONES) * zone(apart) + 1)
     }
 
     /// The device.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
-        let places = 16 * live_records(self.active_zones_max) + SPARE_RECORDS + self.places_spare;
+        let places = self.places_needed() + self.places_spare;
         Geometry {
             zones: self.zones + JOURNAL_ZONES,
             zone_size_blocks: places.next_power_of_two(),
@@ -85,7 +120,11 @@ impl Plan {
     /// When the device is too small for one.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let layout = Layout::of(&self.geometry()).expect("a device that is large enough");
+        let layout = match self.journal_blocks() {
+            Some(blocks) => layout_elsewhere(&self.geometry(), blocks),
+            None => Layout::of(&self.geometry(), None),
+        };
+        let layout = layout.expect("a device that is large enough");
         assert_eq!(layout.active_zones_max, self.active_zones_max);
         layout
     }

@@ -1,5 +1,6 @@
 //! Runs that a mistake asks for, each by name.
 
+use super::plan::Apart;
 use super::{Act, Plan, Run};
 
 fn plan() -> Plan {
@@ -13,6 +14,7 @@ fn plan() -> Plan {
         latency: 20_000,
         cached_units: 0,
         leaves_stale: true,
+        apart: None,
     }
 }
 
@@ -46,6 +48,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .chain(moves_that_are_cut())
         .chain([("more-dead-zones-than-zones-in-use", more_dead_than_active())])
         .chain([("a-unit-whose-end-is-on-its-way", unit_on_its_way())])
+        .chain(journal_apart())
         .collect()
 }
 
@@ -68,6 +71,52 @@ fn unit_on_its_way() -> Run {
     };
     let acts = (0..60).flat_map(|round_number| round(round_number * 1_000)).collect();
     Run { plan: Plan { open_zones_max: 2, ..plan() }, acts }
+}
+
+/// A journal on a disk of its own, whose cache loses any sectors; the device has none, so that all that is lost is lost there.
+fn journal_apart() -> Vec<(&'static str, Run)> {
+    let round = |cuts: Vec<u64>| {
+        vec![Act::Churn { zone: 0, blocks: 150 }, write(1, 2), Act::Settle, Act::Crash(cuts), Act::ReadAll]
+    };
+    let of = |acts| {
+        let apart = Some(Apart { places_spare: 3, is_volatile: true });
+        Run { plan: Plan { apart, ..plan() }, acts }
+    };
+    let flushed =
+        settled(vec![write(0, 5), Act::Flush, crash(), write(0, 3), Act::Flush, crash(), Act::ReadAll]);
+    let turns = (0..12).flat_map(|_| round(Vec::new())).collect();
+    let cut = (0..24).flat_map(|number| round(vec![number, number / 2, 3])).collect();
+    let faults = (0..8).flat_map(|_| {
+        settled(vec![
+            write(0, 5),
+            Act::Flush,
+            Act::JournalFault,
+            Act::Churn { zone: 1, blocks: 20 },
+            crash(),
+            Act::ReadAll,
+            Act::Reset(0),
+        ])
+    });
+    let gone = settled(vec![
+        write(0, 5),
+        Act::Flush,
+        Act::JournalDie,
+        write(0, 3),
+        Act::Flush,
+        Act::Reset(1),
+        crash(),
+        Act::ReadAll,
+        write(0, 3),
+        Act::Flush,
+        crash(),
+    ]);
+    vec![
+        ("what-a-journal-apart-has-is-flushed-with-the-rest", of(vec![flushed; 20].concat())),
+        ("a-journal-apart-is-used-in-turn", of(turns)),
+        ("an-opening-with-a-journal-apart-is-cut-again-and-again", of(cut)),
+        ("a-write-to-a-journal-apart-fails", of(faults.collect())),
+        ("a-journal-apart-is-gone-for-a-while", of(gone)),
+    ]
 }
 
 /// Zones in each of their states.

@@ -3,15 +3,19 @@
 use super::act::Act;
 use super::device::DeviceHandle;
 use super::model::{Before, Change, FoundBlocks, TORN, ZoneModel, is_number, is_torn};
-use super::plan::Plan;
+use super::plan::{Apart, Plan};
 use crate::conventional::Tally;
 use crate::conventional::model::fill;
+use crate::inplace::disk::{DiskHandle, wait_for_answer};
 use crate::tally::Failure;
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
+use block::device::BlockDevice;
+use drive::inband::header::Label;
 use drive::inband::layout::{JOURNAL_ZONES, Layout};
-use drive::inband::{InbandDrive, OpenError, format, open};
+use drive::inband::pair;
+use drive::inband::{Elsewhere, InbandDrive, Joined, OpenError, format, format_elsewhere, open};
 use std::collections::BTreeMap;
 use zone::device::{Command, Completion, Op, Status, Token, ZoneState, ZonedDevice};
 
@@ -53,12 +57,28 @@ struct JournalBefore {
     is_dead: [bool; 2],
 }
 
+/// The device, with the disk of its journal if that lies apart.
+type Joint = Joined<DeviceHandle, DiskHandle>;
+
+/// What a restart does to the device, and to the disk of a journal.
+type Stop = (fn(&DeviceHandle), fn(&DiskHandle));
+
+/// Journal that lies on a disk of its own.
+struct JournalApart {
+    disk: DiskHandle,
+    /// Label of the drive that needs it.
+    label: Label,
+    /// A write of the disk was to fail since the last power failure.
+    has_faults: bool,
+}
+
 /// See the module.
 pub struct InbandWorld {
     plan: Plan,
     layout: Layout,
     device: DeviceHandle,
-    drive: Option<InbandDrive<DeviceHandle>>,
+    journal: Option<JournalApart>,
+    drive: Option<InbandDrive<Joint>>,
     zones: Vec<ZoneModel>,
     asked: BTreeMap<u64, Asked>,
     next_token: u64,
@@ -81,7 +101,7 @@ fn index(zone: u32) -> usize {
 
 /// Carries out one command of a device that nobody else uses; none once `left` are through: the power fails.
 fn carry_out(
-    device: &mut DeviceHandle,
+    device: &mut Joint,
     command: Command,
     now: &mut Instant,
     left: &mut Option<u64>,
@@ -89,7 +109,10 @@ fn carry_out(
     device.submit(*now, command);
     if let Some(left) = left {
         if *left == 0 {
-            device.crash();
+            device.device().crash();
+            if let Some(pair) = device.pair() {
+                pair.disk().crash();
+            }
             return None;
         }
         *left -= 1;
@@ -111,6 +134,7 @@ impl InbandWorld {
             plan: plan.clone(),
             layout: plan.layout(),
             device,
+            journal: None,
             drive: None,
             zones: vec![ZoneModel::default(); index(plan.zones)],
             asked: BTreeMap::new(),
@@ -124,20 +148,56 @@ impl InbandWorld {
             hash: 0xcbf2_9ce4_8422_2325,
             tally: Tally::default(),
         };
-        let mut handle = world.device.clone();
-        let mut now = world.now;
-        let made = format(&mut handle, [7; 16], &mut |device, command| {
-            carry_out(device, command, &mut now, &mut None)
-        });
-        made.map_err(|error| Failure::new(format!("the device is not formatted: {error}")))?;
-        world.now = now;
+        world.format().map_err(|error| Failure::new(format!("the device is not formatted: {error}")))?;
         world.open(&[], JournalBefore { zone: 0, is_moving: false, is_dead: [false; 2] })?;
         Ok(world)
     }
 
+    /// Makes the drive of the device, and of a disk for its journal if that is to lie apart.
+    fn format(&mut self) -> Result<(), OpenError> {
+        let (device, mut now) = (self.device.clone(), self.now);
+        let mut run = |device: &mut Joint, command| carry_out(device, command, &mut now, &mut None);
+        match (self.plan.apart, self.plan.journal_blocks()) {
+            (Some(Apart { is_volatile, .. }), Some(blocks)) => {
+                let seed = self.plan.seed ^ 0xd15c;
+                // What was there before is anything but zeros.
+                let disk = DiskHandle::full_of(0xa5, blocks, is_volatile, (self.plan.latency, seed));
+                let who = Elsewhere { drive: [7; 16], journal: [9; 16], path: String::new() };
+                let label = format_elsewhere(device, disk.clone(), &who, &mut run)?;
+                self.journal = Some(JournalApart { disk, label, has_faults: false });
+            }
+            _ => _ = format(&mut Joined::alone(device), [7; 16], &mut run)?,
+        }
+        self.now = now;
+        Ok(())
+    }
+
+    /// The device as it is opened.
+    fn joint(&self, now: &mut Instant) -> Result<Joint, OpenError> {
+        let device = self.device.clone();
+        let Some(JournalApart { disk, label, .. }) = &self.journal else { return Ok(Joined::alone(device)) };
+        let pair = pair::open(disk.clone(), label, &mut |disk, op| {
+            disk.submit(*now, block::device::Command { token: block::device::Token(0), op });
+            wait_for_answer(disk, now, |_| false)
+        });
+        Ok(Joined::with(device, pair?))
+    }
+
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
-        Tally { disk_commands: self.device.commands(), ..self.tally }
+        Tally { disk_commands: self.commands(), ..self.tally }
+    }
+
+    fn commands(&self) -> u64 {
+        self.device.commands() + self.journal.as_ref().map_or(0, |journal| journal.disk.commands())
+    }
+
+    /// Power fails.
+    fn crash_all(&self) {
+        self.device.crash();
+        if let Some(journal) = &self.journal {
+            journal.disk.crash();
+        }
     }
 
     /// Hash of all answers.
@@ -150,14 +210,14 @@ impl InbandWorld {
         let units = self.plan.cached_units;
         for cut in cuts.iter().copied().map(Some).chain([None]) {
             let (mut now, mut left) = (self.now, cut);
-            let opened = open(self.device.clone(), units, &mut |device, command| {
-                carry_out(device, command, &mut now, &mut left)
+            let opened = self.joint(&mut now).and_then(|joint| {
+                open(joint, units, &mut |device, command| carry_out(device, command, &mut now, &mut left))
             });
             self.now = now;
             match opened {
                 Ok(drive) if cut.is_none() => self.drive = Some(drive),
                 // It was through before the power failed; then it fails now.
-                Ok(_) => self.device.crash(),
+                Ok(_) => self.crash_all(),
                 Err(OpenError::Gone) if cut.is_some() => {
                     self.tally.openings_cut += 1;
                     before.is_moving |= self.dead_journals() > 0;
@@ -189,6 +249,9 @@ impl InbandWorld {
     /// True when no record may be written any more: both journal zones are dead, or one is and the other was half full, or had a write
     /// that failed.
     fn is_journal_over(&self) -> bool {
+        if let Some(journal) = &self.journal {
+            return journal.has_faults;
+        }
         let is_worn = |zone: u32| {
             let zone = ZoneIndex(zone);
             self.device.pointer(zone) >= self.layout.zone_places / 2 || self.device.is_hit(zone)
@@ -200,6 +263,9 @@ impl InbandWorld {
     /// beside a zone that had died), or the records were in a zone that is offline, which nobody had noticed. That the other zone is full is
     /// as much as an opening can know of that.
     fn may_be_refused(&self, before: JournalBefore) -> bool {
+        if self.journal.is_some() {
+            return before.is_moving;
+        }
         let is_lost = |zone: u32| {
             let is_offline = self.device.state(ZoneIndex(zone)) == ZoneState::Offline;
             let is_full = self.device.pointer(ZoneIndex(1 - zone)) == self.layout.zone_places;
@@ -215,7 +281,7 @@ impl InbandWorld {
         }
     }
 
-    fn drive(&mut self) -> &mut InbandDrive<DeviceHandle> {
+    fn drive(&mut self) -> &mut InbandDrive<Joint> {
         self.drive.as_mut().expect("the drive is open between acts")
     }
 
@@ -346,7 +412,7 @@ impl InbandWorld {
 
     /// A write is answered.
     fn take_write(&mut self, zone: usize, life: u64, end: usize, has_succeeded: bool) -> Result<(), Failure> {
-        let is_volatile = self.plan.is_volatile;
+        let is_volatile = self.plan.is_volatile || self.plan.apart.is_some_and(|apart| apart.is_volatile);
         let model = &mut self.zones[zone];
         if model.life == life {
             if has_succeeded && model.failed_end.is_some_and(|failed| end > failed) {
@@ -480,12 +546,30 @@ impl InbandWorld {
                 self.device.die();
                 self.is_gone = true;
             }
+            Act::JournalFault => self.fail_journal_write(),
+            Act::JournalDie => self.lose_journal(),
         }
         if self.is_over {
             return Ok(());
         }
         self.poll()?;
         self.expect_no_misuse()
+    }
+
+    /// The next write to the disk of the journal fails, if there is one.
+    fn fail_journal_write(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.disk.fail_next_write();
+            (self.has_write_faults, journal.has_faults) = (true, true);
+        }
+    }
+
+    /// The disk of the journal is gone, if there is one.
+    fn lose_journal(&mut self) {
+        if let Some(journal) = &self.journal {
+            journal.disk.die();
+            self.is_gone = true;
+        }
     }
 
     /// A zone is written up to so many blocks before its end.
@@ -643,7 +727,7 @@ impl InbandWorld {
     /// The power fails; then every zone is looked at.
     fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.crashes += 1;
-        self.restart(DeviceHandle::crash, cuts)
+        self.restart((DeviceHandle::crash, DiskHandle::crash), cuts)
     }
 
     /// The server is killed. What was answered is there, and durable once the drive is open again.
@@ -652,11 +736,11 @@ impl InbandWorld {
         if cuts.is_empty() {
             self.zones.iter_mut().for_each(|model| model.durable = model.answered);
         }
-        self.restart(DeviceHandle::let_go, cuts)
+        self.restart((DeviceHandle::let_go, DiskHandle::let_go), cuts)
     }
 
     /// The drive is gone, and this happens to its device; then it is opened, and every zone is looked at.
-    fn restart(&mut self, how: impl Fn(&DeviceHandle), cuts: &[u64]) -> Result<(), Failure> {
+    fn restart(&mut self, (how, of_journal): Stop, cuts: &[u64]) -> Result<(), Failure> {
         self.check();
         let before = self.drive.take().map(|drive| JournalBefore {
             zone: drive.journal_zone(),
@@ -667,6 +751,11 @@ impl InbandWorld {
         self.asked.clear();
         self.device.revive();
         how(&self.device);
+        if let Some(journal) = &mut self.journal {
+            journal.disk.revive();
+            of_journal(&journal.disk);
+            journal.has_faults = false;
+        }
         (self.is_gone, self.has_write_faults) = (false, false);
         self.look_for_deaths();
         // Others may die while the drive is opened.
@@ -805,9 +894,9 @@ impl InbandWorld {
             return Ok(());
         }
         self.read_all()?;
-        let commands = self.device.commands();
+        let commands = self.commands();
         self.crash(&[])?;
-        match self.device.commands() > commands {
+        match self.commands() > commands {
             true => Ok(()),
             false => Err(Failure::new("a drive is opened without a look at the device")),
         }
