@@ -13,7 +13,7 @@ use std::process::Command;
 /// Seconds per target when nothing is said.
 const SECONDS: u32 = 60;
 /// Seconds per target in CI.
-const SECONDS_SHORT: u32 = 3;
+const SECONDS_SHORT: u32 = 2;
 
 /// Coverage as libFuzzer wants it: counters of blocks, their addresses, and operands of comparisons.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// Runs when nothing is said.
 const RUNS: u64 = 100_000;
 /// Runs of CI: less than a minute on 2 cores.
-const RUNS_SHORT: u64 = 1_000;
+const RUNS_SHORT: u64 = 800;
 /// Runs of the log engine for each run of another world.
 const RUNS_PER_OTHER: u64 = 2;
 /// Runs of the log engine without random write areas for each run with them: about ten seconds of CI on 2 cores.
