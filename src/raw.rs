@@ -126,10 +126,8 @@ impl Devices {
             }
             _ if in_band > 0 => {
                 journals = journals_of(&paths, asked.journals)?;
-                let journal_of = |path: &Path| paths.iter().position(|of| of == path);
-                let journal_of = |path: &Path| journals.get(journal_of(path)?).map(PathBuf::as_path);
                 Zoning::InBand(common_geometry(&paths, |path| {
-                    Ok(zoned::geometry_with(path, journal_of(path))?.0)
+                    Ok(zoned::geometry_with(path, journal_of(&paths, &journals, path))?.0)
                 })?)
             }
             _ => Zoning::Own(common_geometry(&paths, |path| Ok(open::look(path)?.geometry))?),
@@ -215,8 +213,7 @@ impl Devices {
 
     /// Device of the identity journal of a drive, if that lies apart.
     fn journal_of(&self, path: &Path) -> Option<&Path> {
-        let index = self.paths.iter().position(|of| of == path)?;
-        self.journals.get(index).map(PathBuf::as_path)
+        journal_of(&self.paths, &self.journals, path)
     }
 
     fn table_of(&self, path: &Path) -> Result<DriveTable> {
@@ -250,6 +247,12 @@ fn expect_no_journals(journals: &[PathBuf]) -> Result<()> {
             journal.display()
         ))),
     }
+}
+
+/// Device of the identity journal of one of these drives; journals are in their order.
+fn journal_of<'a>(drives: &[PathBuf], journals: &'a [PathBuf], drive: &Path) -> Option<&'a Path> {
+    let index = drives.iter().position(|of| of == drive)?;
+    journals.get(index).map(PathBuf::as_path)
 }
 
 /// Devices of the identity journals of drives: none, or one for each.

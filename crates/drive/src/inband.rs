@@ -32,7 +32,7 @@ mod recovery;
 pub mod seal;
 pub mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 
 pub use joined::Joined;

@@ -10,7 +10,7 @@ use base::time::Instant;
 use base::units::ZoneIndex;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 
-const GEOMETRY: Geometry = Geometry {
+pub(crate) const GEOMETRY: Geometry = Geometry {
     zones: 8,
     zone_size_blocks: 512,
     zone_capacity_blocks: 364,
@@ -22,7 +22,8 @@ const GEOMETRY: Geometry = Geometry {
     areas: None,
 };
 
-fn carry_out(device: &mut EmulatedDrive, command: Command) -> Option<Completion> {
+/// Carries out a command of a device that answers at once.
+pub(crate) fn carry_out<D: ZonedDevice>(device: &mut D, command: Command) -> Option<Completion> {
     device.submit(Instant(0), command);
     let mut completions = Vec::new();
     device.poll(Instant(0), &mut completions);

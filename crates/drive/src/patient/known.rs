@@ -4,7 +4,7 @@ use super::settle::Orphans;
 use zone::device::{ZoneDescriptor, ZoneState};
 
 /// Zone as the answers of its drive have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     /// All blocks before this one were written, by commands that were answered.
     solid: u32,
@@ -39,8 +39,7 @@ impl Line {
             ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => None,
         };
         let solid = if sealed.is_some() { 0 } else { found.write_pointer };
-        let has_window = found.has_area;
-        Line { solid, islands: Vec::new(), sealed, has_window, is_vague: false, is_spoilt: false }
+        Line { solid, sealed, has_window: found.has_area, ..Line::default() }
     }
 
     /// Number of blocks from the start of the zone that were all acknowledged.
@@ -79,14 +78,7 @@ impl Line {
 
     /// The zone was reset.
     pub(super) fn emptied(&mut self) {
-        *self = Line {
-            solid: 0,
-            islands: Vec::new(),
-            sealed: None,
-            has_window: false,
-            is_vague: false,
-            is_spoilt: false,
-        };
+        *self = Line::default();
     }
 
     /// The zone was finished.

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::emulated::EmulatedDrive;
+use crate::inband::tests::{GEOMETRY, carry_out};
 use crate::inband::{self, InbandDrive};
 use std::sync::{Arc, Mutex};
 use zone::device::Areas;
@@ -150,24 +151,7 @@ impl Rig {
 }
 
 /// Zones of which the first two are a journal.
-const WITH_JOURNAL: Geometry = Geometry {
-    zones: 6,
-    zone_size_blocks: 512,
-    zone_capacity_blocks: 364,
-    open_zones_max: 4,
-    active_zones_max: 4,
-    append_blocks_max: 1,
-    transfer_blocks_max: 128,
-    volatile_cache: false,
-    areas: None,
-};
-
-fn carry_out<D: ZonedDevice>(device: &mut D, command: Command) -> Option<Completion> {
-    device.submit(Instant(0), command);
-    let mut completions = Vec::new();
-    device.poll(Instant(0), &mut completions);
-    completions.pop()
-}
+const WITH_JOURNAL: Geometry = Geometry { zones: 6, ..GEOMETRY };
 
 impl Rig<InbandDrive<Patient>> {
     /// A drive with identities in-band, over a patient one without metadata.
