@@ -1,7 +1,8 @@
 //! Device nodes of NVMe namespaces: the character node that takes commands, and the block node of the same namespace.
 //!
 //! ```text
-//!   /dev/ng0n1 ── /sys/dev/char/MAJOR:MINOR ──> .../ng0n1, subsystem nvme-generic        /dev/nvme0n1: its block node
+//!   /dev/ng0n1 ── /sys/dev/char/MAJOR:MINOR ──> .../nvme0/ng0n1, subsystem nvme-generic
+//!                                               .../nvme0/nvme1n1 ──> /dev/nvme1n1, its block node
 //! ```
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -39,17 +40,36 @@ pub fn all() -> Vec<PathBuf> {
 }
 
 /// Block node of the namespace whose character node has this name.
+///
+/// Names do not tell: the number of a character node is its controller's, that of a block node its subsystem's, and they differ after a
+/// drive was away, or where controllers were found in another order. Both lie in one folder of sysfs.
 #[must_use]
 pub fn block_node(kernel_name: &str) -> Option<PathBuf> {
-    kernel_name.strip_prefix("ng").map(|rest| PathBuf::from(format!("/dev/nvme{rest}")))
+    let device = std::fs::canonicalize(format!("/sys/class/{CLASS}/{kernel_name}")).ok()?;
+    let name = sibling(device.parent()?, kernel_name, "nvme")?;
+    Some(Path::new("/dev").join(name))
 }
 
 /// Character node of the namespace whose block node is this.
 #[must_use]
 pub fn of_block_node(path: &Path) -> Option<PathBuf> {
-    let rest = path.file_name()?.to_str()?.strip_prefix("nvme")?;
-    let node = PathBuf::from(format!("/dev/ng{rest}"));
+    let name = path.file_name()?.to_str()?;
+    let device = std::fs::canonicalize(format!("/sys/class/block/{name}")).ok()?;
+    let node = Path::new("/dev").join(sibling(device.parent()?, name, "ng")?);
     is_nvme(&node).then_some(node)
+}
+
+/// Name of another node of a namespace in the folder of both: they end with the same number. With several paths to a namespace those of its
+/// paths lie there, too (`nvme0c1n1`).
+fn sibling(folder: &Path, name: &str, prefix: &str) -> Option<String> {
+    let numbers = |name: &str, prefix: &str| -> Option<(u32, u32)> {
+        let (device, namespace) = name.strip_prefix(prefix)?.split_once('n')?;
+        Some((device.parse().ok()?, namespace.parse().ok()?))
+    };
+    let (_, namespace) = numbers(name, "ng").or_else(|| numbers(name, "nvme"))?;
+    let names =
+        std::fs::read_dir(folder).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.into_iter().find(|name| numbers(name, prefix).is_some_and(|(_, other)| other == namespace))
 }
 
 #[cfg(test)]
@@ -58,7 +78,14 @@ mod tests {
 
     #[test]
     fn nodes_have_names_of_each_other() {
-        assert_eq!(block_node("ng10n2"), Some(PathBuf::from("/dev/nvme10n2")));
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["ng4n2", "ng4n12", "nvme1n12", "nvme1n2", "nvme1c4n2", "nvme4", "hwmon1", "ng_n2"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(sibling(folder.path(), "ng4n2", "nvme").as_deref(), Some("nvme1n2"));
+        assert_eq!(sibling(folder.path(), "nvme1n12", "ng").as_deref(), Some("ng4n12"));
+        assert_eq!(sibling(folder.path(), "ng4n3", "nvme"), None);
+        assert_eq!(block_node("ng10n2"), None, "there is no such drive");
         assert_eq!(block_node("tty1"), None);
         assert!(!is_nvme(Path::new("/dev/null")));
         assert!(!is_nvme(Path::new("/dev/no-such-node")));
