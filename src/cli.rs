@@ -266,6 +266,10 @@ pub struct ServiceOptions {
     /// after that it is failed; 0 fails it at once
     #[arg(long, default_value = "60", value_parser = parse_drive_patience, value_name = "SECONDS")]
     pub drive_patience: Nanos,
+    /// Ask NVMe drives with zones for their answers until they come, instead of waiting for interrupts: a processor does not sleep while
+    /// requests are under way. Their driver needs queues for that (`nvme.poll_queues=2`), and Linux 6.12
+    #[arg(long)]
+    pub poll: bool,
     /// Most of the index that is kept in memory; the rest lies on the drives [default: all]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub index_memory: Option<u64>,

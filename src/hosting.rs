@@ -2,7 +2,7 @@
 //! where one is given.
 
 use crate::exit::Exit;
-use crate::way_back::{DeviceWay, Moved};
+use crate::way_back::{DeviceWay, Moved, Reach};
 use anyhow::{Context, Result};
 use base::time::Nanos;
 use drive::any::AnyDrive;
@@ -14,6 +14,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use zone::device::ZonedDevice;
+
+/// Linux on which polling was tried. In 6.1 the end of a ring looks at requests that are gone.
+const POLLING_SINCE: (u32, u32) = (6, 12);
 
 /// See the module.
 pub struct Hosting {
@@ -27,6 +30,8 @@ pub struct Hosting {
     moved: Moved,
     /// Devices that are cut into zones discard a zone that was reset.
     discards: bool,
+    /// Drives are asked for their answers until they come.
+    polls: bool,
     /// Bell that rings when a hosted drive has answers.
     bell: Bell,
 }
@@ -51,6 +56,7 @@ impl Hosting {
             limit,
             moved,
             discards: true,
+            polls: false,
             bell: Bell::new().context("event descriptor of the drives")?,
         })
     }
@@ -63,6 +69,36 @@ impl Hosting {
     /// The same, where zones of devices that are cut into zones are discarded when they were reset, or are not.
     pub fn with_discards(self, discards: bool) -> Hosting {
         Hosting { discards, ..self }
+    }
+
+    /// The same, where drives are polled for their answers, or are not.
+    pub fn with_polling(self, polls: bool) -> Hosting {
+        Hosting { polls, ..self }
+    }
+
+    /// Refuses kernels that do not survive the end of a server whose drives are polled.
+    pub fn expect_kernel(polls: bool) -> Result<()> {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        if !polls || version_of(&release).is_none_or(|version| version >= POLLING_SINCE) {
+            return Ok(());
+        }
+        Err(Exit::Usage.error(format!(
+            "--poll wants Linux 6.12 or later, and this is {}: 6.1 crashes when a server ends while drives work for it (seen); leave --poll \
+             out, or start a newer kernel",
+            release.trim()
+        )))
+    }
+
+    /// Refuses a drive that cannot be polled, if that is asked for.
+    fn expect_polled(&self, is_polled: bool) -> Result<()> {
+        if is_polled || !self.polls {
+            return Ok(());
+        }
+        Err(Exit::Usage.error(
+            "--poll: this drive cannot be polled; NVMe drives with zones and metadata (/dev/ngXnY) can, where their driver has queues for \
+             that (/sys/block/nvmeXnY/queue/io_poll is 1): `nvme.poll_queues=2` on the kernel's command line, or `modprobe nvme \
+             poll_queues=2`, makes some; or leave --poll out",
+        ))
     }
 
     /// Returns the profile whose timing drives take, if any.
@@ -87,6 +123,7 @@ impl Hosting {
 
     /// Prepares a drive; the seed is for its profile.
     pub fn host(&self, drive: AnyDrive, seed: u64) -> Result<Hosted> {
+        self.expect_polled(matches!(drive, AnyDrive::Nvme(_)))?;
         match drive {
             AnyDrive::Emulated(drive) => self.host_emulated(*drive, seed),
             AnyDrive::Conventional(_) | AnyDrive::Nvme(_) | AnyDrive::Zoned(_) if self.profile.is_some() => Err(Exit::Usage.error(
@@ -114,6 +151,8 @@ impl Hosting {
             AnyDrive::Nvme(drive) => {
                 let mut device = drive.drive;
                 device.set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
+                let is_polled = self.polls && device.poll_answers().context("a ring that is polled")?;
+                self.expect_polled(is_polled)?;
                 let device: Box<dyn ZonedDevice> = match self.way_to(drive.found.uuid())? {
                     None => Box::new(device),
                     Some(way) => Box::new(self.patient(device, way)),
@@ -128,7 +167,8 @@ impl Hosting {
         if self.patience == Nanos(0) {
             return Ok(None);
         }
-        Ok(Some(DeviceWay::new(uuid, self.bell_descriptor()?, Arc::clone(&self.moved))))
+        let reach = Reach { bell: self.bell_descriptor()?, polls: self.polls };
+        Ok(Some(DeviceWay::new(uuid, reach, Arc::clone(&self.moved))))
     }
 
     /// A device that is waited for when it is away.
@@ -150,5 +190,25 @@ impl Hosting {
             None => Box::new(drive),
         };
         Ok(Hosted { device, pace: None, wake_fd: None })
+    }
+}
+
+/// Major and minor number of a release of Linux.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-', '+']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert_eq!(version_of("6.1.0-57-amd64\n"), Some((6, 1)));
+        assert!(version_of("6.12.117+deb12-amd64").unwrap() >= POLLING_SINCE);
+        assert!(version_of("6.9.0").unwrap() < POLLING_SINCE);
+        assert!(version_of("10.0-rc1").unwrap() >= POLLING_SINCE);
+        assert_eq!(version_of("unknown"), None);
     }
 }

@@ -29,6 +29,7 @@ mod fail;
 mod force;
 mod host;
 mod hosting;
+mod kernel_calls;
 mod lab_cache;
 mod lab_commands;
 mod lack;

@@ -223,7 +223,7 @@ impl OpenDrives {
         hosting: Option<&Hosting>,
     ) -> Result<Box<dyn ZonedDevice>> {
         let Some(hosting) = hosting else { return Ok(drive.into_device()) };
-        let hosted = hosting.host(drive, index as u64)?;
+        let hosted = hosting.host(drive, index as u64).with_context(|| format!("drive {index}"))?;
         self.wake_fds.extend(hosted.wake_fd);
         self.paces.extend(hosted.pace);
         Ok(hosted.device)

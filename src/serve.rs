@@ -17,6 +17,7 @@ use crate::exports::table::ExportList;
 use crate::exports::wanted::Wanted;
 use crate::force::Force;
 use crate::hosting::Hosting;
+use crate::kernel_calls::KernelCallsReport;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
 use crate::rates;
@@ -96,7 +97,17 @@ pub fn run(options: &Serve) -> Result<Exit> {
 /// Refuses what means nothing to an array of zoned drives, and a record that would go over a file.
 fn expect_options(options: &ServiceOptions) -> Result<()> {
     options.md.expect_none()?;
+    Hosting::expect_kernel(options.poll)?;
     record::expect_new(options.record.as_deref())
+}
+
+/// How drives are to work.
+fn hosting_of(directory: &Directory, options: &ServiceOptions) -> Result<Hosting> {
+    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
+    let hosting = Hosting::new(profile)?
+        .with_patience(options.drive_patience, options.drive_timeout)
+        .with_discards(directory.file.discard);
+    Ok(hosting.with_polling(options.poll))
 }
 
 /// Nothing is recorded on a drive before all drives are there and both sockets listen.
@@ -104,10 +115,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     expect_options(options)?;
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
-    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
-    let hosting = Hosting::new(profile)?
-        .with_patience(options.drive_patience, options.drive_timeout)
-        .with_discards(directory.file.discard);
+    let hosting = hosting_of(&directory, options)?;
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let wanted = Wanted::of(&directory.path, options, &directory.file.export)?;
@@ -499,6 +507,7 @@ impl ServedArray {
             member.hiccups = self.watch.hiccups(member.index);
             let condition = self.volume.condition(now, DriveIndex::at(member.index));
             member.identity_cache = condition.and_then(|condition| condition.identities).map(Into::into);
+            member.kernel_calls = condition.map(|condition| condition.calls).and_then(KernelCallsReport::of);
             if self.watch.is_stalled(member.index) && member.state != "failed" {
                 "stalled".clone_into(&mut member.state);
             }

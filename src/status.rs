@@ -13,6 +13,7 @@ use crate::drive_watch::Trouble;
 use crate::exit::{self, Exit};
 use crate::export::WithExports;
 use crate::host::Host;
+use crate::kernel_calls::KernelCallsReport;
 use crate::progress::Progress;
 use crate::room;
 use crate::roster::{Absence, Place, Roster};
@@ -328,6 +329,9 @@ pub struct MemberReport {
     /// The cache of identities of a drive that keeps them among the data, as the server has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_cache: Option<IdentityCacheReport>,
+    /// Operations that the kernel was given for the drive since the server opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_calls: Option<KernelCallsReport>,
     /// Health that the drive reports, as whoever asks for the status may know.
     #[serde(flatten)]
     pub health: DriveHealth,
@@ -436,6 +440,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         trouble: None,
         hiccups: 0,
         identity_cache: None,
+        kernel_calls: None,
         health: DriveHealth::default(),
         damage: DamageCounts::default(),
     };
@@ -671,6 +676,7 @@ pub fn report(
         trouble: None,
         hiccups: 0,
         identity_cache: None,
+        kernel_calls: None,
         health: DriveHealth::default(),
         damage: counters.damage_of(status.damage.get(index)),
     };
@@ -863,6 +869,9 @@ fn print_drives(report: &StatusReport) {
                 human_bytes(*bytes),
                 human_bytes(*bytes_max)
             );
+        }
+        if let Some(calls) = member.kernel_calls {
+            println!("                 {}", calls.in_words());
         }
     }
     for shared in &report.shared {

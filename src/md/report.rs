@@ -3,6 +3,7 @@
 use super::member_io::MemberIoReport;
 use super::upkeep::Upkeep;
 use crate::exit::Exit;
+use crate::kernel_calls::KernelCallsReport;
 use crate::progress::Progress;
 use array::inplace::Counters;
 use array::inplace::scribe::Mark;
@@ -199,6 +200,9 @@ pub struct MemberReport {
     /// Trouble with it at present; null without any.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// Operations that the kernel was given for it since the server opened it; null without a server.
+    #[serde(default)]
+    pub kernel_calls: Option<KernelCallsReport>,
 }
 
 /// Device that is to replace a member which works.
@@ -499,6 +503,7 @@ fn members(paths: &[Option<String>], state_of: impl Fn(u16) -> MemberState) -> V
             replacement: None,
             bad_blocks: Vec::new(),
             trouble: None,
+            kernel_calls: None,
         }
     };
     (0_u16..).zip(paths).map(report).collect()
@@ -569,7 +574,17 @@ impl Report {
 
 impl fmt::Display for MemberReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemberReport { role, path, state, rebuild, rows_stuck, replacement, bad_blocks, trouble } = self;
+        let MemberReport {
+            role,
+            path,
+            state,
+            rebuild,
+            rows_stuck,
+            replacement,
+            bad_blocks,
+            trouble,
+            kernel_calls,
+        } = self;
         let path = path.as_deref().unwrap_or("-");
         let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
         writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
@@ -589,6 +604,9 @@ impl fmt::Display for MemberReport {
         }
         for (sector, sectors) in bad_blocks {
             writeln!(f, "          bad on {sector} for {sectors} sectors")?;
+        }
+        if let Some(calls) = kernel_calls {
+            writeln!(f, "          {}", calls.in_words())?;
         }
         Ok(())
     }

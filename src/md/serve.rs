@@ -167,6 +167,7 @@ fn serve(
 /// Refuses what means nothing to an array of md.
 fn expect_options(options: &ServiceOptions) -> Result<()> {
     let foreign = [
+        ("--poll", options.poll),
         ("--profile", options.profile.is_some()),
         ("--index-memory", options.index_memory.is_some()),
         ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),

@@ -10,6 +10,7 @@ use super::watch::Watch;
 use crate::exit::{self, Exit};
 use crate::exports::served::ServedExports;
 use crate::exports::table::ExportList;
+use crate::kernel_calls::KernelCallsReport;
 use crate::progress::Speed;
 use crate::rates;
 use anyhow::Result;
@@ -186,6 +187,7 @@ impl ServedMd {
         for member in &mut report.members {
             let place = Role(member.role);
             member.trouble = self.watch.trouble(now, place);
+            member.kernel_calls = KernelCallsReport::of(self.watch.calls(place));
             if let Some(replacement) = &mut member.replacement {
                 replacement.path = self.replacements.get(&place.replacement()).cloned();
                 replacement.trouble = self.watch.trouble(now, place.replacement());

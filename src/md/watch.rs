@@ -4,6 +4,7 @@
 //! do without it: then what it lies on is in trouble, and its commands wait until that is over.
 
 use array::inplace::volume::InPlaceVolume;
+use base::kernel_calls::KernelCalls;
 use base::time::{Instant, Nanos};
 use block::condition::Condition;
 use block::md::Role;
@@ -120,10 +121,19 @@ impl Watch {
         }
     }
 
+    fn seen(&self, role: Role) -> Option<&Seen> {
+        let of_member = self.members.get(role.index()).filter(|_| !role.is_replacement());
+        of_member.or_else(|| self.replacements.get(&role))
+    }
+
+    /// Operations of a member at the last look, and the calls of the kernel that they took.
+    pub fn calls(&self, role: Role) -> KernelCalls {
+        self.seen(role).map_or_else(KernelCalls::default, |seen| seen.condition.calls)
+    }
+
     /// Present trouble of a member, in words.
     pub fn trouble(&self, now: Instant, role: Role) -> Option<String> {
-        let of_member = self.members.get(role.index()).filter(|_| !role.is_replacement());
-        let Seen { condition, is_overdue, .. } = of_member.or_else(|| self.replacements.get(&role))?;
+        let Seen { condition, is_overdue, .. } = self.seen(role)?;
         let seconds = |since: Instant| now.since(since).0 / 1_000_000_000;
         if let Some(loss) = condition.loss {
             return Some(loss.to_string());

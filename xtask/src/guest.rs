@@ -1,5 +1,5 @@
 //! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), that have drives for arrays
-//! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs), answer too late (tests/slow.rs) or cannot be read (tests/media.rs), and lose their power (tests/power.rs), or a volume as a disk of
+//! (tests/zns.rs, tests/zoned.rs), which are yanked (tests/yank.rs), answer too late (tests/slow.rs) or cannot be read (tests/media.rs), are polled (tests/polled.rs) and lose their power (tests/power.rs), or a volume as a disk of
 //! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs), or a newer md (tests/newer_md.rs).
 
 use crate::phase::{cargo, run as run_program};
@@ -11,13 +11,14 @@ use std::process::{Command, ExitCode};
 /// Environment that turns a machine that cannot be booted into a failure.
 const REQUIRE_TOOLS: &str = "ZONEWEAVE_REQUIRE_TOOLS";
 /// Programs of tests that boot machines.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "machine",
     "zns",
     "zoned",
     "yank",
     "slow",
     "media",
+    "polled",
     "power",
     "ublk",
     "formats",
@@ -29,7 +30,7 @@ const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
 /// Programs that CI has the time for: a disk over vhost-user; an array by passthrough, which outlives two power cuts.
 const CI_PROGRAMS: [&str; 2] = ["machine", "power"];
 /// Programs that need the newer kernel.
-const NEWER_PROGRAMS: [&str; 2] = ["ublk", "newer_md"];
+const NEWER_PROGRAMS: [&str; 3] = ["polled", "ublk", "newer_md"];
 /// Kernels that machines may boot.
 const KERNELS: [&str; 2] = ["6.1", NEWER_KERNEL];
 const NEWER_KERNEL: &str = "6.12";

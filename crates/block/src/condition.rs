@@ -1,5 +1,6 @@
 //! Condition of a device, beyond the answers to its commands: what its host knows of it.
 
+use base::kernel_calls::KernelCalls;
 use base::time::Instant;
 
 pub use base::loss::Loss;
@@ -15,6 +16,8 @@ pub struct Condition {
     pub waits_for_room_since: Option<Instant>,
     /// Time at which the command was submitted that has waited longest for its answer.
     pub oldest: Option<Instant>,
+    /// Operations that the kernel was given; none of a device that has no ring.
+    pub calls: KernelCalls,
 }
 
 impl Condition {
@@ -27,6 +30,7 @@ impl Condition {
             left_behind: self.left_behind + other.left_behind,
             waits_for_room_since: earlier(self.waits_for_room_since, other.waits_for_room_since),
             oldest: earlier(self.oldest, other.oldest),
+            calls: self.calls.and(other.calls),
         }
     }
 }

@@ -192,13 +192,21 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, oldest } =
+        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, oldest, calls } =
             self.core.device.condition(now);
         let zone =
             self.core.tasks.iter().min_by_key(|task| task.since).map_or(ZoneIndex(0), |task| task.asked.zone);
         let oldest = oldest.map(|since| Outstanding { zone, since });
         let identities = Some(self.core.media.identities.usage());
-        Condition { loss, left_behind, waits_for_room_since, oldest, identities, ..Condition::default() }
+        Condition {
+            loss,
+            left_behind,
+            waits_for_room_since,
+            oldest,
+            identities,
+            calls,
+            ..Condition::default()
+        }
     }
 
     fn abandon(&mut self) {

@@ -17,6 +17,7 @@ pub mod conventional;
 pub mod emulated;
 mod hosted;
 pub mod inband;
+mod lane;
 pub mod modelled;
 pub mod null;
 pub mod nvme;

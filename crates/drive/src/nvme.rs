@@ -130,6 +130,8 @@ pub struct NvmeDrive<Q = Ring> {
     outlives: bool,
     /// Tasks that were begun.
     begun: u64,
+    /// Time of the last look at the queue.
+    looked_at: Instant,
     /// Results that were logged already.
     said: BTreeSet<i32>,
     census: Census,
@@ -142,6 +144,14 @@ impl NvmeDrive<Ring> {
     /// When the kernel refuses it.
     pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.queue.set_bell(bell)
+    }
+
+    /// From now on answers are asked for until they come, and make no bell ring. False when the driver has no queues for that.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn poll_answers(&mut self) -> io::Result<bool> {
+        self.queue.poll_answers()
     }
 }
 
@@ -172,6 +182,7 @@ impl<Q: Queue> NvmeDrive<Q> {
             loss: None,
             outlives: false,
             begun: 0,
+            looked_at: Instant(0),
             said: BTreeSet::new(),
             census: Census::default(),
         }
@@ -566,13 +577,15 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.looked_at = now;
         self.retry(now);
         self.take_answers(now);
         completions.append(&mut self.done);
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.again.iter().map(|(at, _)| *at).min()
+        let at_once = self.queue.wants_poll().then_some(self.looked_at);
+        self.again.iter().map(|(at, _)| *at).chain(at_once).min()
     }
 
     fn condition(&mut self, _: Instant) -> Condition {
@@ -585,7 +598,7 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
         let left_behind = if self.loss.is_some() { self.queue.in_flight() } else { 0 };
         let left_behind = u32::try_from(left_behind).expect("a u32 of slots");
         let loss = self.loss.or(is_removed.then_some(Loss::Removed));
-        Condition { loss, left_behind, oldest, ..Condition::default() }
+        Condition { loss, left_behind, oldest, calls: self.queue.calls(), ..Condition::default() }
     }
 
     fn abandon(&mut self) {

@@ -20,6 +20,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use block::condition::{Condition, Loss};
@@ -258,15 +259,17 @@ impl BlockDevice for OrdinaryDrive {
     fn condition(&mut self, _: Instant) -> Condition {
         self.loss = self.loss.or_else(|| self.look());
         let unanswered = self.pending.iter().filter(|command| !command.lacks_room);
-        let left_behind = match &self.way {
-            Way::Ring(ring) if self.loss.is_some() => ring.in_flight(),
-            Way::Ring(_) | Way::Memory => 0,
+        let (in_flight, calls) = match &self.way {
+            Way::Ring(ring) => (ring.in_flight(), ring.calls()),
+            Way::Memory => (0, KernelCalls::default()),
         };
+        let left_behind = if self.loss.is_some() { in_flight } else { 0 };
         Condition {
             loss: self.loss,
             left_behind: u32::try_from(left_behind).expect("a u32 of slots"),
             waits_for_room_since: self.room.since.filter(|_| !self.room.waiting.is_empty()),
             oldest: unanswered.map(|command| command.since).min(),
+            calls,
         }
     }
 

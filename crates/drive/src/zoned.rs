@@ -248,13 +248,13 @@ impl ZonedDevice for ZonedDisk {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, .. } =
+        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, calls, .. } =
             self.disk.condition(now);
         let outstanding = |pending: &Pending| Outstanding { zone: pending.asked.zone, since: pending.since };
         let oldest = self.pending.iter().map(outstanding).min_by_key(|command| command.since);
         let with_helper = if loss.is_some() { self.helper.pending() } else { 0 };
         let left_behind = left_behind + u32::try_from(with_helper).expect("few tasks");
-        Condition { loss, left_behind, waits_for_room_since, oldest, ..Condition::default() }
+        Condition { loss, left_behind, waits_for_room_since, oldest, calls, ..Condition::default() }
     }
 
     fn abandon(&mut self) {

@@ -4,6 +4,7 @@
 //! answered at all, a file that is gone while nobody asks for anything, a file system without room. An owner that
 //! knows the time asks for the [`Condition`] now and then, and decides.
 
+use base::kernel_calls::KernelCalls;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 
@@ -86,4 +87,6 @@ pub struct Condition {
     pub hiccups: Hiccups,
     /// The cache of identities, of a drive that keeps them among the data.
     pub identities: Option<IdentityCache>,
+    /// Operations that the kernel was given; none of a drive that has no ring.
+    pub calls: KernelCalls,
 }

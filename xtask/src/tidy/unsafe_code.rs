@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "NVMe commands by io_uring and ioctl: the kernel owns buffers for a while",
     ),
     ("crates/drive/src/zoned/ioctl.rs", "zone reports and changes of block devices: nothing else makes them"),
+    ("crates/drive/src/lane.rs", "queues entries of io_uring, whose buffers its owners keep"),
     ("crates/drive/src/ordinary/ring.rs", "io_uring: the kernel owns buffers for a while"),
     ("crates/drive/examples/drive_cost.rs", "measures that"),
     ("crates/lab/src/allocations.rs", "counts allocations where they are made: in the allocator"),

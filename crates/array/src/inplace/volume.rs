@@ -127,7 +127,7 @@ impl InPlaceVolume {
         engine
             .core_mut()
             .place
-            .tell_trouble(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
+            .tell_conditions(now, seats.filter_map(|seat| Some((seat, devices.condition(now, seat)?))));
     }
 
     /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.

@@ -15,6 +15,7 @@ use super::wire::{Action, IDENTIFY_BYTES, Payload, Subject, Transition};
 use super::{NvmeDrive, pointer_of};
 use crate::any::Emptied;
 use crate::emulated::{DriveError, DriveProblem, check_geometry};
+use crate::lane;
 use base::frame::Frame;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
@@ -99,13 +100,18 @@ impl From<NvmeProblem> for DriveProblem {
 pub struct Node {
     file: File,
     /// The block node, open exclusively.
-    _block: Option<File>,
+    block: Option<File>,
 }
 
 impl Node {
     /// Character node.
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// True when completions of the namespace can be polled.
+    pub(super) fn can_poll(&self) -> bool {
+        self.block.as_ref().is_some_and(lane::can_poll)
     }
 }
 
@@ -302,7 +308,7 @@ fn hold(path: &Path) -> Result<Node, DriveProblem> {
     file.try_lock().map_err(|_| DriveProblem::InUse)?;
     let block = block_node_of(path).filter(|block| block.exists());
     let block = block.map(|block| hold_block(path, &block)).transpose()?;
-    Ok(Node { file, _block: block })
+    Ok(Node { file, block })
 }
 
 fn hold_block(path: &Path, block: &Path) -> Result<File, DriveProblem> {

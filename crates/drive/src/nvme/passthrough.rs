@@ -9,8 +9,10 @@
 
 use super::open::Node;
 use super::wire::{Action, COMMAND_BYTES, Encoded, Payload, encode};
+use crate::lane::Lane;
+use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{cqueue, opcode, squeue, types};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io;
@@ -27,10 +29,6 @@ const IOCTL_ADMIN: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32,
 const IOCTL_IO: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32, 0x48);
 const IOCTL_IO_VECTORS: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32, 0x49);
 
-/// Commands that may be queued before the kernel is told; the ring submits early when full.
-const SUBMISSIONS_MAX: u32 = 256;
-/// Completions that may be waiting. The kernel keeps more if they come.
-const COMPLETIONS_MAX: u32 = 1024;
 /// Time that the end of a ring waits for commands in flight.
 const END_MAX: Duration = Duration::from_secs(3);
 
@@ -67,18 +65,26 @@ pub trait Queue: Send {
     /// Commands that are not answered.
     fn in_flight(&self) -> usize;
 
+    /// True while answers come only if they are asked for.
+    fn wants_poll(&self) -> bool {
+        false
+    }
+
+    /// Commands so far, and the calls of the kernel that they took.
+    fn calls(&self) -> KernelCalls {
+        KernelCalls::default()
+    }
+
     /// False when the drive was taken out of its host.
     fn is_there(&self) -> bool;
 }
 
 /// See the module.
 pub struct Ring {
-    uring: IoUring<squeue::Entry128, cqueue::Entry32>,
+    lane: Lane<squeue::Entry128, cqueue::Entry32>,
     node: Node,
     namespace: u32,
     in_flight: Slab<Job>,
-    /// Commands were queued since the kernel was told.
-    queued: bool,
 }
 
 impl Ring {
@@ -87,71 +93,65 @@ impl Ring {
     /// # Errors
     /// When the kernel has no io_uring, or forbids it.
     pub(super) fn new(node: Node, namespace: u32) -> io::Result<Ring> {
-        let uring = IoUring::<squeue::Entry128, cqueue::Entry32>::builder()
-            .setup_cqsize(COMPLETIONS_MAX)
-            .build(SUBMISSIONS_MAX)?;
-        Ok(Ring { uring, node, namespace, in_flight: Slab::default(), queued: false })
+        Ok(Ring { lane: Lane::new(false)?, node, namespace, in_flight: Slab::default() })
     }
 
     /// From now on completions make this eventfd readable.
     ///
     /// # Errors
-    /// When there is one already, or the kernel refuses it.
+    /// When the kernel refuses it.
     pub(super) fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
-        self.uring.submitter().register_eventfd(bell.as_raw_fd())
+        self.lane.set_bell(bell)
     }
 
-    /// Submits what is queued. The kernel hands over completions for which there was no place when it is told so, too.
-    fn tell_kernel(&mut self) {
-        let has_overflow = self.uring.submission().cq_overflow();
-        if !std::mem::take(&mut self.queued) && !has_overflow {
-            return;
+    /// From now on answers are asked for until they come. False when the driver has no queues for that.
+    ///
+    /// # Errors
+    /// When the kernel refuses another ring.
+    pub(super) fn poll_answers(&mut self) -> io::Result<bool> {
+        assert!(self.in_flight.is_empty(), "{} commands are in flight", self.in_flight.len());
+        let can = self.node.can_poll();
+        if can {
+            self.lane = Lane::new(true)?;
         }
-        if let Err(error) = self.uring.submit() {
-            // Completions have to be taken first, or the kernel is short of memory: the queue stays as it is.
-            log::debug!("commands are submitted later: {error}");
-            self.queued = true;
-        }
-    }
-
-    #[allow(unsafe_code)]
-    fn push(&mut self, entry: &squeue::Entry128) {
-        // SAFETY: what the entry points at belongs to a job in `in_flight` until its completion (see the module's invariant), its
-        // lengths were computed from the buffers that it points at, and the file is closed after the ring. A job's vectors are not
-        // resized meanwhile: nobody can reach them.
-        // WHY: passthrough is the only way to blocks with metadata, and io_uring takes many commands with one system call.
-        while unsafe { self.uring.submission().push(entry) }.is_err() {
-            if let Err(error) = self.uring.submit() {
-                // The kernel takes no more than it has room for; it has as soon as it has begun what it was given.
-                log::debug!("the queue is full: {error}");
-                std::thread::yield_now();
-            }
-        }
+        Ok(can)
     }
 }
 
 impl Queue for Ring {
+    #[allow(unsafe_code)]
     fn begin(&mut self, job: Job) {
         let slot = self.in_flight.insert(job);
         let Job { action, payload, .. } = self.in_flight.get_mut(slot);
         let Encoded { bytes, is_vectored } = encode(*action, self.namespace, payload);
         let code = if is_vectored { URING_IO_VECTORS } else { URING_IO };
         let entry = opcode::UringCmd80::new(types::Fd(self.node.file().as_raw_fd()), code).cmd(bytes).build();
-        self.push(&entry.user_data(slot.into()));
-        self.queued = true;
+        // SAFETY: what the entry points at belongs to a job in `in_flight` until its completion (see the module's invariant), its
+        // lengths were computed from the buffers that it points at, and the file is closed after the ring. A job's vectors are not
+        // resized meanwhile: nobody can reach them.
+        // WHY: passthrough is the only way to blocks with metadata.
+        unsafe { self.lane.push(&entry.user_data(slot.into())) };
     }
 
     fn take(&mut self, answers: &mut Vec<Answer>) {
-        self.tell_kernel();
         let in_flight = &mut self.in_flight;
-        answers.extend(self.uring.completion().map(|entry| {
+        self.lane.take(|entry| {
             let slot = u32::try_from(entry.user_data()).expect("a slot that was chosen here");
-            Answer { job: in_flight.remove(slot), result: entry.result(), place: entry.big_cqe()[0] }
-        }));
+            let (result, place) = (entry.result(), entry.big_cqe()[0]);
+            answers.push(Answer { job: in_flight.remove(slot), result, place });
+        });
     }
 
     fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    fn wants_poll(&self) -> bool {
+        self.lane.wants_poll()
+    }
+
+    fn calls(&self) -> KernelCalls {
+        self.lane.calls()
     }
 
     /// The kernel takes the name of a node away when its device goes.
@@ -165,7 +165,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let begun = Instant::now();
         while !self.in_flight.is_empty() && begun.elapsed() < END_MAX {
-            self.queued = true;
+            self.lane.insist();
             self.take(&mut Vec::new());
             std::thread::sleep(Duration::from_millis(1));
         }

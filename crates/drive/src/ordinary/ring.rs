@@ -6,9 +6,11 @@
 
 use super::commands::{Answer, Call, Task, called};
 use super::page::{self, Page};
+use crate::lane::Lane;
+use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
 use base::units::BLOCK_BYTES;
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{opcode, squeue, types};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io;
@@ -16,10 +18,6 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Operations that may be queued before the kernel is told; the ring submits early when full.
-const SUBMISSIONS_MAX: u32 = 256;
-/// Completions that may be waiting. The kernel keeps more if they come.
-const COMPLETIONS_MAX: u32 = 1024;
 /// Buffers that are kept for later commands, and the pages of the largest of them: 8 MiB at most.
 const SPARE_MAX: usize = 256;
 const SPARE_PAGES_MAX: usize = 8;
@@ -38,11 +36,9 @@ struct InFlight {
 
 /// See the module.
 pub(super) struct FileRing {
-    uring: IoUring,
+    lane: Lane,
     file: File,
     in_flight: Slab<InFlight>,
-    /// Operations that were queued since the kernel was told.
-    queued: bool,
     /// Nobody wants the answers any more.
     is_abandoned: bool,
     /// Slots and results that were taken and not yet interpreted.
@@ -63,13 +59,12 @@ impl FileRing {
     /// # Errors
     /// When the kernel has no io_uring, or forbids it.
     pub(super) fn new(file: File, bell: &OwnedFd) -> io::Result<FileRing> {
-        let uring = IoUring::builder().setup_cqsize(COMPLETIONS_MAX).build(SUBMISSIONS_MAX)?;
-        uring.submitter().register_eventfd(bell.as_raw_fd())?;
+        let mut lane = Lane::new(false)?;
+        lane.set_bell(bell)?;
         Ok(FileRing {
-            uring,
+            lane,
             file,
             in_flight: Slab::default(),
-            queued: false,
             is_abandoned: false,
             raw: Vec::new(),
             spare: Vec::new(),
@@ -81,11 +76,11 @@ impl FileRing {
     /// # Errors
     /// When the kernel refuses it.
     pub(super) fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
-        self.uring.submitter().unregister_eventfd()?;
-        self.uring.submitter().register_eventfd(bell.as_raw_fd())
+        self.lane.set_bell(bell)
     }
 
     /// Queues the next call of a command.
+    #[allow(unsafe_code)]
     pub(super) fn begin(&mut self, waiter: u32, task: &Task) {
         assert!(!self.is_abandoned, "a drive that was given up begins nothing");
         let call = task.call();
@@ -109,8 +104,10 @@ impl FileRing {
         };
         let slot = self.in_flight.insert(InFlight { waiter, pages, reads_from });
         let entry = self.entry(slot, call);
-        self.push(&entry.user_data(slot.into()));
-        self.queued = true;
+        // SAFETY: the pages that the entry points at belong to `in_flight` until its completion (see the module's invariant), and
+        // the file is closed after the ring.
+        // WHY: io_uring takes many operations with one system call and none of them makes the thread wait.
+        unsafe { self.lane.push(&entry.user_data(slot.into())) };
     }
 
     /// The kernel's description of a call on the pages of a slot.
@@ -148,9 +145,8 @@ impl FileRing {
         answers: &mut Vec<Answer>,
         mut copy: impl FnMut(u32, &[Page], Range<usize>),
     ) {
-        self.tell_kernel();
-        self.reap();
         let mut raw = std::mem::take(&mut self.raw);
+        self.lane.take(|entry| raw.push((entry.user_data(), entry.result())));
         for (slot, result) in raw.drain(..) {
             let slot = u32::try_from(slot).expect("a slot that was chosen here");
             let InFlight { waiter, pages, reads_from } = self.in_flight.remove(slot);
@@ -168,22 +164,9 @@ impl FileRing {
         self.raw = raw;
     }
 
-    /// Takes what the kernel has completed.
-    fn reap(&mut self) {
-        self.raw.extend(self.uring.completion().map(|entry| (entry.user_data(), entry.result())));
-    }
-
-    /// Submits what is queued. The kernel hands over completions for which there was no place when it is told so, too.
-    fn tell_kernel(&mut self) {
-        let has_overflow = self.uring.submission().cq_overflow();
-        if !std::mem::take(&mut self.queued) && !has_overflow {
-            return;
-        }
-        if let Err(error) = self.uring.submit() {
-            // Completions have to be taken first, or the kernel is short of memory: the queue stays as it is.
-            log::debug!("operations are submitted later: {error}");
-            self.queued = true;
-        }
+    /// Operations so far, and the calls of the kernel that they took.
+    pub(super) fn calls(&self) -> KernelCalls {
+        self.lane.calls()
     }
 
     /// Calls that the kernel has not completed.
@@ -195,20 +178,6 @@ impl FileRing {
     pub(super) fn abandon(&mut self) {
         self.is_abandoned = true;
     }
-
-    #[allow(unsafe_code)]
-    fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the pages that the entry points at belong to `in_flight` until its completion (see the module's invariant), and
-        // the file is closed after the ring.
-        // WHY: io_uring takes many operations with one system call and none of them makes the thread wait.
-        while unsafe { self.uring.submission().push(entry) }.is_err() {
-            if let Err(error) = self.uring.submit() {
-                // The kernel takes no more before its completions are taken.
-                log::debug!("the queue is full: {error}");
-                self.reap();
-            }
-        }
-    }
 }
 
 /// What the kernel has begun is waited for, and left behind when that takes too long.
@@ -217,7 +186,7 @@ impl Drop for FileRing {
         self.is_abandoned = true;
         let begun = Instant::now();
         while !self.in_flight.is_empty() && begun.elapsed() < END_MAX {
-            self.queued = true;
+            self.lane.insist();
             self.poll(&mut Vec::new(), |_, _, _| {});
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -19,6 +19,7 @@ use super::lending::Lent;
 use super::messages::{Handed, Lease, Report, RowCell, Terms, Ticket, ToControl, ToShard, Unwritten};
 use crate::request::Outcome;
 use base::frame::Frame;
+use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use base::units::Lba;
@@ -62,7 +63,7 @@ pub struct Shard {
     told: Report,
     tell_at: Instant,
     /// Conditions were told of devices that are in trouble.
-    has_told_trouble: bool,
+    has_told_conditions: bool,
     /// See [`super::lending`].
     pub(super) lent: Lent,
 }
@@ -82,7 +83,7 @@ impl Shard {
             messages: Vec::new(),
             told: Report::default(),
             tell_at: Instant(0),
-            has_told_trouble: false,
+            has_told_conditions: false,
             lent: Lent::default(),
         }
     }
@@ -208,19 +209,21 @@ impl Place {
     }
 
     /// Tells the control shard of devices that do not answer, or lack room; and when there are none any more.
-    pub(in super::super) fn tell_trouble(
+    pub(in super::super) fn tell_conditions(
         &mut self,
         now: Instant,
         conditions: impl Iterator<Item = (Role, Condition)>,
     ) {
         let is_late = |since: Instant| now.since(since) >= LATE;
-        let is_trouble = |(_, condition): &(Role, Condition)| {
-            condition.oldest.is_some_and(is_late) || condition.waits_for_room_since.is_some()
+        let is_news = |(_, condition): &(Role, Condition)| {
+            let is_trouble =
+                condition.oldest.is_some_and(is_late) || condition.waits_for_room_since.is_some();
+            is_trouble || condition.calls != KernelCalls::default()
         };
-        let all: Vec<(Role, Condition)> = conditions.filter(is_trouble).collect();
+        let all: Vec<(Role, Condition)> = conditions.filter(is_news).collect();
         let shard = self.shard_mut();
-        if shard.has_told_trouble || !all.is_empty() {
-            shard.has_told_trouble = !all.is_empty();
+        if shard.has_told_conditions || !all.is_empty() {
+            shard.has_told_conditions = !all.is_empty();
             shard.messages.push(ToControl::Conditions(all));
         }
     }
