@@ -23,7 +23,7 @@ pub struct Contest {
     /// Number of the first setting, to look at one again
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub first: u64,
-    /// Amount written and read, as a multiple of what is usual: two volumes in all
+    /// Amount written and read, as a multiple of what is usual: three times what the drives hold. Little of it, and nothing is collected
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale, value_name = "X")]
     pub scale: f64,
     /// Take the scores of the fixed configurations from an earlier contest of these settings, printed with --json

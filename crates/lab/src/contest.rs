@@ -39,9 +39,11 @@ const OPEN_SEGMENTS: [u32; 2] = [1, 4];
 const SCHEMES: [Scheme; 2] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly];
 /// Requests of the fill.
 const FILL_KIB: u32 = 64;
-/// Volumes that are written before the measurement, so that the collector has found its rhythm, and in it.
-const WARM_UP_VOLUMES: f64 = 1.5;
-const MEASURED_VOLUMES: f64 = 0.5;
+/// Turnovers that are written before the measurement, and in it: one is as much as the drives hold, the reserve included. Segments that were
+/// filled in order are collected in order, so the collector's work comes in waves, which are over after two turnovers. Half a volume after one
+/// and a half others was a crest for one contestant and a trough for another (docs/experiments.md).
+const WARM_UP_TURNOVERS: f64 = 2.0;
+const MEASURED_TURNOVERS: f64 = 1.0;
 
 /// Contest to hold.
 #[derive(Debug)]
@@ -210,7 +212,8 @@ pub fn explain(seed: u64, cell: u64, scale: f64) -> Result<Explained> {
     let mut load = prepare(&mut rig, &cell)?;
     rig.keep_decisions();
     let begin = rig.now();
-    let requests = load_requests(&cell, rig.volume_blocks(), (WARM_UP_VOLUMES + MEASURED_VOLUMES) * scale);
+    let requests =
+        load_requests(&cell, rig.volume_blocks(), (WARM_UP_TURNOVERS + MEASURED_TURNOVERS) * scale);
     traffic::run(&mut rig, &mut load, requests)?;
     Ok(Explained { begin, decided: rig.take_decisions(), cell })
 }
@@ -241,8 +244,8 @@ fn measure_plan(cell: &Cell, plan: Plan, scale: f64) -> Result<Option<Scores>> {
     }
     let mut rig = Rig::new(plan)?;
     let mut load = prepare(&mut rig, cell)?;
-    let requests = |volumes: f64| load_requests(cell, rig.volume_blocks(), volumes * scale);
-    let (warm_up, measured) = (requests(WARM_UP_VOLUMES), requests(MEASURED_VOLUMES));
+    let requests = |turnovers: f64| load_requests(cell, rig.volume_blocks(), turnovers * scale);
+    let (warm_up, measured) = (requests(WARM_UP_TURNOVERS), requests(MEASURED_TURNOVERS));
     traffic::run(&mut rig, &mut load, warm_up)?;
     let before = *rig.volume().engine.counters();
     let measured = traffic::run(&mut rig, &mut load, measured)?;
@@ -261,9 +264,10 @@ fn prepare<'a>(rig: &mut Rig, cell: &'a Cell) -> Result<traffic::Generator<'a>> 
     Ok(traffic::Generator::new(&cell.traffic, rig.volume_blocks(), cell.seed))
 }
 
-/// Requests that write so many volumes, beside the reads that come with them.
+/// Requests that write so many turnovers, beside the reads that come with them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
-fn load_requests(cell: &Cell, volume_blocks: u64, volumes: f64) -> u64 {
+fn load_requests(cell: &Cell, volume_blocks: u64, turnovers: f64) -> u64 {
+    let volumes = turnovers * f64::from(100 + cell.reserved_percent) / 100.0;
     let write_blocks = cell.traffic.blocks_mean() * precise_u64(100 - cell.traffic.reads_percent) / 100.0;
     (precise_u64(volume_blocks) * volumes / write_blocks).ceil().max(1.0) as u64
 }
