@@ -9,10 +9,15 @@
 
 mod support;
 
+use base::frame::Frame;
 use base::random::Random;
+use base::time::Instant;
+use base::units::ZoneIndex;
+use drive::nvme::NvmeDrive;
+use drive::nvme::open;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
 use std::time::Duration;
 use support::machine::{Inside, Kernel, is_asked_for, is_asked_for_in_full, is_inside, is_short, run_inside};
 use support::nvme::{self, controller_of, is_stalled, node, pull, put_back};
@@ -21,6 +26,7 @@ use support::scratch::Scratch;
 use support::server::{Server, ask, let_run, refused, status, zoneweave};
 use support::writer::Oracle;
 use support::{cache_shadow, random, text};
+use zone::device::{Areas, Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
 
 /// Drives of the machine: four for an array, and one to replace another.
 const DRIVES: usize = 5;
@@ -78,8 +84,130 @@ fn a_cache_on_nvme_drives_survives() {
     }
 }
 
+/// Windows of 64 KiB in granules of 16, in four zones at a time.
+const AREAS: &str = "zoned.zrwas=64K,zoned.zrwafg=16K,zoned.numzrwa=4";
+
+#[test]
+fn windows_of_nvme_drives_are_written_in_any_order() {
+    let name = "windows_of_nvme_drives_are_written_in_any_order";
+    if is_inside() {
+        Windows::open().write();
+        // Whoever opens the drive anew finds the same.
+        Windows::open().finish();
+    } else if is_asked_for(Kernel::Current, &[]) {
+        let scratch = Scratch::new("zns");
+        let format = format!("{},{},{AREAS}", nvme::WITH_METADATA, nvme::ZONED);
+        let devices = nvme::drive(scratch.path(), 0, DRIVE_BYTES, &format);
+        let prepare = &nvme::wait_for(1);
+        let inside =
+            Inside { name, kernel: Kernel::Current, devices, modules: "nvme", programs: &[], prepare };
+        run_inside(&scratch, inside);
+    }
+}
+
+/// A drive whose zones have windows, asked one command at a time.
+struct Windows(NvmeDrive);
+
+impl Windows {
+    fn open() -> Windows {
+        let opened = open::open_path(&node(0)).unwrap();
+        let areas = opened.found.geometry.areas.unwrap();
+        let expected = Areas { zones_max: 4, window_blocks: 16, granule_blocks: 4, explicit_commit: true };
+        assert_eq!(areas, expected);
+        println!("- {areas:?}, {} zones in use", opened.found.written_zones());
+        Windows(opened.drive)
+    }
+
+    /// Answers to commands of a zone that are given at once, in their order.
+    fn ask(&mut self, zone: u32, ops: Vec<Op>) -> Vec<Completion> {
+        let count = ops.len();
+        for (token, op) in (0..).zip(ops) {
+            self.0.submit(Instant(0), Command { token: Token(token), zone: ZoneIndex(zone), op });
+        }
+        let mut answers = Vec::new();
+        let have_come = until(SOON, || {
+            self.0.poll(Instant(0), &mut answers);
+            answers.len() == count
+        });
+        assert!(have_come, "{} of {count} answers", answers.len());
+        answers.sort_by_key(|answer| answer.token.0);
+        answers
+    }
+
+    fn status(&mut self, zone: u32, op: Op) -> Status {
+        self.ask(zone, vec![op])[0].status
+    }
+
+    /// First bytes of data and metadata of blocks.
+    fn bytes(&mut self, zone: u32, offset: u32, count: usize) -> Vec<(u8, u8)> {
+        let frames = (0..count).map(|_| block_of(0xee)).collect();
+        let read = self.ask(zone, vec![Op::Read { offset, frames }]).remove(0);
+        assert_eq!(read.status, Status::Success);
+        let is_even = |frame: &Frame| {
+            let (data, oob) = (frame.data[0], frame.oob[0]);
+            frame.data.iter().all(|byte| *byte == data) && frame.oob.iter().all(|byte| *byte == oob)
+        };
+        assert!(read.frames.iter().all(is_even), "a block of one byte each");
+        read.frames.iter().map(|frame| (frame.data[0], frame.oob[0])).collect()
+    }
+
+    fn report(&mut self, zone: u32) -> ZoneDescriptor {
+        self.ask(zone, vec![Op::Report { count: 1 }]).remove(0).report[0]
+    }
+
+    fn write(mut self) {
+        let write =
+            |byte, offset, count| Op::Write { offset, frames: (0..count).map(|_| block_of(byte)).collect() };
+        assert_eq!(self.status(2, Op::OpenWithArea), Status::Success);
+        let at_once = vec![write(5, 9, 3), write(1, 0, 1), write(3, 4, 2), write(9, 15, 1)];
+        assert!(self.ask(2, at_once).iter().all(|answer| answer.status == Status::Success), "in any order");
+        assert_eq!(self.status(2, write(2, 0, 1)), Status::Success, "again");
+        assert_eq!(self.bytes(2, 0, 16), window(), "nothing is committed");
+        let report = self.report(2);
+        assert_eq!((report.state, report.write_pointer, report.has_area), (ZoneState::ExplicitOpen, 0, true));
+        assert_ne!(self.status(2, Op::Commit { end: 3 }), Status::Success, "no whole granule");
+        assert_eq!(self.status(2, Op::Commit { end: 8 }), Status::Success);
+        assert_eq!((self.report(2).write_pointer, self.report(2).has_area), (8, true));
+        assert_eq!(self.status(2, write(7, 7, 1)), Status::ZoneInvalidWrite, "it is committed");
+        assert_eq!(self.status(2, write(8, 27, 1)), Status::Success);
+        assert_eq!(self.report(2).write_pointer, 12, "by the write, a granule");
+        assert_eq!(self.status(2, Op::Append { frames: vec![block_of(1)] }), Status::InvalidZoneOperation);
+        assert_ne!(self.status(3, Op::Commit { end: 4 }), Status::Success, "a zone without a window");
+        let opened: Vec<Status> = (4..8).map(|zone| self.status(zone, Op::OpenWithArea)).collect();
+        println!("- windows beside another: {opened:?}");
+        assert_eq!(opened.last(), Some(&Status::NoAreaLeft));
+    }
+
+    fn finish(mut self) {
+        assert_eq!(self.bytes(2, 0, 16), window());
+        assert_eq!(self.bytes(2, 26, 3), [(0, 0), (8, !8), (0, 0)]);
+        assert_eq!(self.status(2, Op::Finish), Status::Success);
+        assert_eq!(self.bytes(2, 0, 16), window(), "what a window held counts");
+        assert_eq!(self.status(2, Op::Reset), Status::Success);
+        assert_eq!(self.bytes(2, 0, 16), [(0, 0); 16]);
+        println!("- windows were written, committed, finished and erased");
+    }
+}
+
+/// A block whose data and metadata are of one byte each.
+fn block_of(byte: u8) -> Frame {
+    let mut frame = Frame::zeroed();
+    frame.data.fill(byte);
+    frame.oob.fill(!byte);
+    frame
+}
+
+/// First bytes of the first sixteen blocks after the writes: zeros where there was none.
+fn window() -> [(u8, u8); 16] {
+    let mut blocks = [(0, 0); 16];
+    for (at, byte) in [(0, 2), (4, 3), (5, 3), (9, 5), (10, 5), (11, 5), (15, 9)] {
+        blocks[at] = (byte, !byte);
+    }
+    blocks
+}
+
 fn signal(server: &Server, name: &str) {
-    let sent = run_for(SOON, Command::new("kill").args([name, &server.process().to_string()]));
+    let sent = run_for(SOON, process::Command::new("kill").args([name, &server.process().to_string()]));
     assert_eq!(sent.code(), Some(0), "{sent}");
 }
 
@@ -104,7 +232,8 @@ fn taken() {
         // The first one's node stays: without it, its drive would count as pulled.
         std::fs::rename(node(index), format!("/dev/paused-{index}")).unwrap();
         std::fs::remove_file(format!("/dev/nvme{index}n1")).unwrap();
-        let made = Command::new("mknod").args([text(&node(index)), "c", major, minor]).status().unwrap();
+        let made =
+            process::Command::new("mknod").args([text(&node(index)), "c", major, minor]).status().unwrap();
         assert!(made.success());
     }
     let second = Server::serve(&other);

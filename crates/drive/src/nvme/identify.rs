@@ -263,12 +263,13 @@ impl Zoned {
     }
 
     /// Areas that can be used: of windows that are whole granules and leave as much of a zone to be committed by writes.
-    fn usable_areas(&self, zone_capacity_blocks: u32, zones: u32) -> Option<Areas> {
+    fn usable_areas(&self, zone_capacity_blocks: u32, zones: u32, quirks: Quirks) -> Option<Areas> {
         let areas = self.areas?;
         let Areas { window_blocks: window, granule_blocks: granule, .. } = areas;
         let is_whole = |blocks: u32| granule > 0 && blocks.is_multiple_of(granule);
         let fits = is_whole(window) && is_whole(zone_capacity_blocks) && window <= zone_capacity_blocks / 2;
-        (window > 0 && fits).then(|| Areas { zones_max: areas.zones_max.min(zones), ..areas })
+        let zones_max = (areas.zones_max - u32::from(quirks.areas_from_one)).min(zones);
+        (window > 0 && fits && zones_max > 0).then_some(Areas { zones_max, ..areas })
     }
 }
 
@@ -314,7 +315,7 @@ impl Identity {
             // Only the drive knows which blocks of a window were written.
             areas: self
                 .zoned
-                .usable_areas(zone_capacity_blocks, zones)
+                .usable_areas(zone_capacity_blocks, zones, quirks)
                 .filter(|_| self.namespace.reads_zeros),
         })
     }
@@ -434,6 +435,13 @@ mod tests {
         assert_eq!(areas(&pages), Some(Areas { explicit_commit: false, ..found }));
         put(&mut pages[2], 44, &[0xff; 4]);
         assert_eq!(areas(&pages).unwrap().zones_max, 16, "as many as there are zones");
+        let quirks = Quirks { areas_from_one: true, ..Quirks::default() };
+        for (says, zones_max) in [(3, Some(3)), (0, None)] {
+            put(&mut pages[2], 44, &[says, 0, 0, 0]);
+            let found = identity(&pages).geometry(12_288, quirks).unwrap().areas;
+            assert_eq!(found.map(|areas| areas.zones_max), zones_max);
+        }
+        assert_eq!(identity(&pages).geometry(1, Quirks::default()).unwrap().areas, None, "no room");
         for (granule, window) in [(0, 16), (4, 0), (4, 18), (5, 15), (4, 12_288)] {
             let [granule, window] = [granule, window].map(u16::to_le_bytes);
             put(&mut pages[2], 48, &[granule, window].concat());

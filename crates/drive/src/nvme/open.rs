@@ -408,14 +408,16 @@ impl<'a> Session<'a> {
     fn look_with(&self, quirks: Option<Quirks>) -> Result<Found, DriveProblem> {
         let identity = self.identity()?;
         let quirks = quirks.unwrap_or_else(|| Quirks::of(&identity.controller));
-        // The capacity is known when the zones are.
-        let mut geometry = identity.geometry(1, quirks).map_err(|problem| self.format_problem(problem))?;
-        let zones = self.zones(&geometry)?;
+        let geometry = |zone_capacity_blocks| {
+            identity.geometry(zone_capacity_blocks, quirks).map_err(|problem| self.format_problem(problem))
+        };
+        // The capacity is known when the zones are, and which areas fit.
+        let zones = self.zones(&geometry(1)?)?;
         let others = zones.first().map_or(0, |zone| zone.capacity);
         if let Some((zone, found)) = (0..).zip(&zones).find(|(_, zone)| zone.capacity != others) {
             return Err(NvmeProblem::Capacities { zone, capacity: found.capacity, others }.into());
         }
-        geometry.zone_capacity_blocks = others;
+        let geometry = geometry(others)?;
         check_geometry(&geometry)?;
         Ok(Found { identity, quirks, geometry, zones })
     }

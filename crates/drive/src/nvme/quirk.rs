@@ -13,6 +13,9 @@ pub struct Quirks {
     /// Metadata of a command of n blocks are lost but for the first n mod 8, when n is above 8 and no multiple of 8. The status is
     /// success.
     pub metadata_lost: bool,
+    /// NUMZRWA is the number of random write areas, where it should be one less. 0 is as many as there are zones, and those that
+    /// were given back are lost.
+    pub areas_from_one: bool,
 }
 
 /// A line of the table.
@@ -24,17 +27,17 @@ struct Entry {
 }
 
 const TABLE: &[Entry] = &[
-    // Linux ignores these identifiers too.
+    // Linux ignores these identifiers too. Areas are those of 7.2.22, and of the source since.
     Entry {
         model: "QEMU NVMe Ctrl",
         has: |_| true,
-        quirks: Quirks { identifiers_repeat: true, metadata_lost: false },
+        quirks: Quirks { identifiers_repeat: true, metadata_lost: false, areas_from_one: true },
     },
     // Seen in 7.2.22, not in 10.0.2. Where it was mended is not known, so it is expected of all before.
     Entry {
         model: "QEMU NVMe Ctrl",
         has: |firmware| major(firmware).is_none_or(|major| major < 10),
-        quirks: Quirks { identifiers_repeat: false, metadata_lost: true },
+        quirks: Quirks { identifiers_repeat: false, metadata_lost: true, areas_from_one: false },
     },
 ];
 
@@ -50,6 +53,7 @@ impl Quirks {
         TABLE.iter().filter(fits).fold(Quirks::default(), |all, Entry { quirks, .. }| Quirks {
             identifiers_repeat: all.identifiers_repeat || quirks.identifiers_repeat,
             metadata_lost: all.metadata_lost || quirks.metadata_lost,
+            areas_from_one: all.areas_from_one || quirks.areas_from_one,
         })
     }
 
@@ -77,6 +81,7 @@ impl Quirks {
                 self.metadata_lost,
                 "it loses metadata of some commands: they have up to 8 blocks, or a multiple of 8",
             ),
+            (self.areas_from_one, "it counts random write areas from one: there is one fewer than it says"),
         ];
         words.into_iter().filter_map(|(has, words)| has.then_some(words)).collect()
     }
@@ -98,7 +103,8 @@ mod tests {
         assert!(of("QEMU NVMe Ctrl", "9.2.0").metadata_lost);
         assert!(of("QEMU NVMe Ctrl", "").metadata_lost, "what is not known is taken for bad");
         assert!(!of("QEMU NVMe Ctrl", "10.0.2").metadata_lost);
-        assert!(of("QEMU NVMe Ctrl", "10.0.2").identifiers_repeat);
+        let newer = of("QEMU NVMe Ctrl", "10.0.2");
+        assert!(newer.identifiers_repeat && newer.areas_from_one);
         assert_eq!(of("WZS4C8T1TDSP303", "7.2.22"), Quirks::default());
     }
 

@@ -13,7 +13,7 @@ use zone::device::{Areas, Token};
 use zone::rules::ZoneTable;
 
 const NOW: Instant = Instant(0);
-const QEMU: Quirks = Quirks { identifiers_repeat: true, metadata_lost: true };
+const QEMU: Quirks = Quirks { identifiers_repeat: true, metadata_lost: true, areas_from_one: true };
 
 fn geometry(quirks: Quirks) -> Geometry {
     Geometry {
