@@ -147,6 +147,12 @@ impl WallClock {
             u64::try_from(self.origin.elapsed().as_nanos()).expect("the server is younger than 584 years"),
         )
     }
+
+    /// The time, which does not go back: a host's may, as that of a virtual machine does whose ticks come seconds late.
+    #[must_use]
+    pub(crate) fn now_after(self, before: Instant) -> Instant {
+        self.now().max(before)
+    }
 }
 
 #[cfg(test)]
