@@ -1,8 +1,10 @@
 //! Checking an array that is not served: every checksum, every stripe's parity, and the index
 //! against the media. Reads everything, writes nothing.
 
+mod ahead;
 mod records;
 
+use crate::log::check::ahead::Ahead;
 use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
 use crate::log::{DamagedChunk, DamagedCopy, Location, MountReport, Pba, Shard, row};
@@ -134,6 +136,7 @@ struct Check<'a> {
     written: Vec<Vec<u32>>,
     /// Blocks of each zone that are committed, by member: those that are written, but in zones with random write areas.
     committed: Vec<Vec<u32>>,
+    ahead: Ahead,
     /// Blocks found to be the newest copy of what the index says.
     entries_matched: u64,
     report: CheckReport,
@@ -153,6 +156,7 @@ pub fn check(
         now,
         written: Vec::new(),
         committed: Vec::new(),
+        ahead: Ahead::default(),
         entries_matched: 0,
         report: CheckReport::default(),
     };
@@ -233,6 +237,13 @@ impl Check<'_> {
     /// A block, unless the drive cannot return it.
     fn read_block(&mut self, drive: usize, zone: ZoneIndex, offset: u32) -> Option<Frame> {
         self.report.blocks_checked += 1;
+        let end = self.written[drive].get(zone.index()).copied().unwrap_or(0);
+        let location = Location { drive: DriveIndex::at(drive), zone, offset };
+        let ahead = self.ahead.take(self.drives, self.now, location, end);
+        if ahead.is_some() {
+            return ahead;
+        }
+        // One of several blocks could not be read, perhaps another.
         let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
         completion.frames.into_iter().next().filter(|_| completion.status == Status::Success)
     }
