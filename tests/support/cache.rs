@@ -2,7 +2,7 @@
 
 use super::cache_shadow::Client;
 use super::run::{SOON, command, kill, run_for, until, wait_for};
-use super::server::{ask, zoneweave};
+use super::server::zoneweave;
 use super::text;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -122,6 +122,6 @@ pub fn talk(door: &Path, words: &str) -> String {
 /// A cache that is not served is undamaged.
 #[track_caller]
 pub fn assert_clean(dir: &Path) {
-    let finished = ask(&["cache", "check", text(dir), "--json"]);
+    let finished = run_for(SOON * 3, zoneweave().args(["cache", "check", text(dir), "--json"]));
     assert_eq!(finished.code(), Some(0), "{finished}");
 }

@@ -60,10 +60,15 @@ pub struct Shadow {
 
 /// Value of a version: no two are the same.
 fn value_of(key: u64, version: u64) -> Vec<u8> {
-    let mut bytes = Random::from_seed(key << 32 | version);
-    let length = bytes.below(VALUE_BYTES_MAX);
-    let head = format!("{key}:{version}:").into_bytes();
-    head.into_iter().chain((0..length).map(|_| u8::try_from(bytes.below(256)).unwrap())).collect()
+    let mut random = Random::from_seed(key << 32 | version);
+    let length = usize::try_from(random.below(VALUE_BYTES_MAX)).unwrap();
+    let mut value = format!("{key}:{version}:").into_bytes();
+    let end = value.len() + length;
+    while value.len() < end {
+        value.extend(random.bits().to_le_bytes());
+    }
+    value.truncate(end);
+    value
 }
 
 impl Shadow {
