@@ -16,7 +16,7 @@ use support::server::{Server, assert_clean, let_run};
 use support::text;
 
 /// Longest time of a machine from its start.
-const MACHINE_MAX: Duration = Duration::from_secs(180);
+const MACHINE_MAX: Duration = Duration::from_secs(300);
 
 const KILLS: u64 = 3;
 

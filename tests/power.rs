@@ -32,7 +32,7 @@ const DRIVE_BYTES: u64 = 512 << 20;
 const PORT: u16 = 10_809;
 
 /// Longest time from a cut until the volume is served.
-const BOOT_MAX: Duration = Duration::from_secs(120);
+const BOOT_MAX: Duration = Duration::from_secs(300);
 
 /// Script of each start of the machine.
 fn script() -> String {

@@ -8,6 +8,13 @@ use std::time::{Duration, Instant};
 /// Enough for anything that is not meant to take long.
 pub const SOON: Duration = Duration::from_secs(60);
 
+/// Times as much in a machine, which has no KVM and whose host may have other work.
+const SOON_INSIDE: u32 = 3;
+
+fn patience(limit: Duration) -> Duration {
+    if limit >= SOON && super::machine::is_inside() { limit * SOON_INSIDE } else { limit }
+}
+
 /// Between two looks at something awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -74,7 +81,7 @@ pub fn command(program: &str) -> Command {
 
 /// The end of `child`, if it comes in time.
 pub fn wait_for(limit: Duration, child: &mut Child) -> Option<ExitStatus> {
-    let started = Instant::now();
+    let (started, limit) = (Instant::now(), patience(limit));
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
@@ -94,7 +101,7 @@ pub fn kill(child: &mut Child) {
 
 /// Waits until `done`; false when it does not come to pass in time.
 pub fn until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let started = Instant::now();
+    let (started, limit) = (Instant::now(), patience(limit));
     while !done() {
         if started.elapsed() > limit {
             return false;
