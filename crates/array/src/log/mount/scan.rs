@@ -18,6 +18,7 @@ use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, Entry, FooterId};
@@ -42,7 +43,7 @@ pub struct Zones {
     pub newest: Vec<u64>,
     /// Zones that end with their footer, of members that are being rebuilt.
     closed: BTreeSet<(usize, ZoneIndex)>,
-    /// Ends of what was written in windows, committed or not, by member and zone.
+    /// Ends of what was written in windows, committed or not, by member and zone; those of the write area are read with their slots.
     ends: BTreeMap<(usize, ZoneIndex), u32>,
     /// Zones without an area, of drives that have such, that hold no more than a marker: the block of the header was never written.
     headless: BTreeSet<(usize, ZoneIndex)>,
@@ -62,7 +63,7 @@ impl Zones {
         let newest = own.iter().map(newest_of).collect();
         let closed = find_closed(session, &descriptors, &own);
         let capacity = session.config.geometry.zone_capacity_blocks;
-        let ends = windows::read_ends(session, &descriptors);
+        let ends = windows::read_ends(session, &descriptors, &own);
         let headless = find_headless(session, &descriptors, &own);
         let finished_empty = BTreeSet::new();
         assert!(
@@ -77,7 +78,7 @@ impl Zones {
     /// Finds zones that were finished though they hold no data: of segments of which a member holds no header or, in area mode, no data,
     /// for only there it matters. A drive did so by itself, or the engine, for a header that was torn while the drive was away (ADR 72).
     fn find_finished_empty(&mut self, session: &mut Session, headers: &BTreeMap<u64, SegmentHeader>) {
-        for header in headers.values() {
+        for header in headers.values().filter(|header| !header.is_write_area) {
             let is_there = |member: &usize| session.is_present(*member);
             let members: Vec<usize> = (0..session.config.members).filter(is_there).collect();
             let has_area = header.mode == WriteMode::Area;
@@ -728,28 +729,45 @@ pub fn is_of_segment(frame: &Frame, bound: &Bound, segment: u64) -> bool {
     oob::open(&frame.oob, bound).is_some_and(|oob| oob.place.segment == segment)
 }
 
+/// Blocks of a member's zone.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// The member.
+    pub member: usize,
+    /// The zone.
+    pub zone: ZoneIndex,
+    /// The blocks.
+    pub blocks: Range<u32>,
+}
+
 /// Reads blocks of a zone; `None` for those the drive cannot return.
 pub fn read_blocks(
     session: &mut Session,
     member: usize,
     zone: ZoneIndex,
-    blocks: std::ops::Range<u32>,
+    blocks: Range<u32>,
 ) -> Vec<Option<Frame>> {
+    read_extents(session, &[Extent { member, zone, blocks }]).pop().expect("one extent is read")
+}
+
+/// Reads blocks of several zones, of all drives side by side; `None` for those that a drive cannot return.
+pub fn read_extents(session: &mut Session, extents: &[Extent]) -> Vec<Vec<Option<Frame>>> {
     let per_command = READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max);
-    let commands: Vec<DriveCommand> = blocks
-        .clone()
-        .step_by(per_command as usize)
-        .map(|offset| {
-            let count = per_command.min(blocks.end - offset);
-            let frames = (0..count).map(|_| Frame::zeroed()).collect();
-            command(member, zone, Op::Read { offset, frames })
-        })
-        .collect();
-    assert!(member < session.config.members, "member {member} of {}", session.config.members);
-    let mut read = Vec::with_capacity(blocks.len());
-    for completion in session.drives.execute_all(session.now, commands) {
+    assert!(extents.iter().all(|extent| extent.member < session.config.members), "members of the array");
+    let (mut of_extent, mut commands) = (Vec::new(), Vec::new());
+    for (index, Extent { member, zone, blocks }) in extents.iter().enumerate() {
+        for offset in blocks.clone().step_by(per_command as usize) {
+            let frames = (0..per_command.min(blocks.end - offset)).map(|_| Frame::zeroed()).collect();
+            of_extent.push(index);
+            commands.push(command(*member, *zone, Op::Read { offset, frames }));
+        }
+    }
+    let mut read: Vec<Vec<Option<Frame>>> =
+        extents.iter().map(|extent| Vec::with_capacity(extent.blocks.len())).collect();
+    for (index, completion) in of_extent.into_iter().zip(session.drives.execute_all(session.now, commands)) {
+        let Extent { member, zone, .. } = extents[index];
         if completion.status == Status::Success {
-            read.extend(completion.frames.into_iter().map(Some));
+            read[index].extend(completion.frames.into_iter().map(Some));
             continue;
         }
         if completion.status == Status::DeviceGone {
@@ -760,9 +778,12 @@ pub fn read_blocks(
             let op = Op::Read { offset, frames: vec![frame] };
             let mut single = session.drives.execute(session.now, command(member, zone, op));
             let good = single.status == Status::Success;
-            read.push(single.frames.pop().filter(|_| good));
+            read[index].push(single.frames.pop().filter(|_| good));
         }
     }
-    assert!(read.len() == blocks.len(), "each block is there, or is not");
+    assert!(
+        read.iter().zip(extents).all(|(read, extent)| read.len() == extent.blocks.len()),
+        "each block is there, or is not"
+    );
     read
 }

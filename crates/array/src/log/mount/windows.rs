@@ -15,56 +15,77 @@
 //! A drive that gave the area back, too, after the write pointer had moved beyond the marker, or finished the zone and lost what
 //! the window held is not told from one that committed what it held.
 
-use crate::log::mount::scan::{FoundSegment, FoundZone, Zones, ends_with_footer, is_of_segment, read_blocks};
+use crate::log::mount::scan::{
+    Extent, FoundSegment, FoundZone, Zones, ends_with_footer, is_of_segment, read_blocks, read_extents,
+};
 use crate::log::mount::{LostWrites, MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zone::device::ZoneDescriptor;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::Bound;
 use zone::stripe::Layout;
 
-/// Reads all windows. Returns the end of what was written in each zone with an area; nothing was where the write pointer
-/// never moved, for headers are committed before a segment counts.
+/// Reads windows, those of all drives side by side and one of each at a time. Returns the end of what was written in each zone with an
+/// area; nothing was where the write pointer never moved, for headers are committed before a segment counts. Nobody asks it of zones of
+/// the write area: what their slots hold is read later, by itself. A drive may have returned a header of before, so no header of a
+/// segment with stripes may name such a zone.
 pub fn read_ends(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
 ) -> BTreeMap<(usize, ZoneIndex), u32> {
+    let with_stripes = own.iter().flatten().flatten().filter(|header| !header.is_write_area);
+    let of_stripes: BTreeSet<(usize, ZoneIndex)> =
+        with_stripes.flat_map(|header| header.zones.iter().copied().enumerate()).collect();
+    let has_slots = |at: &(usize, ZoneIndex)| {
+        own[at.0][at.1.index()].as_ref().is_some_and(|header| header.is_write_area)
+            && !of_stripes.contains(at)
+    };
     let mut ends = BTreeMap::new();
+    let mut windows: Vec<VecDeque<Extent>> = vec![VecDeque::new(); descriptors.len()];
     for (member, zones) in descriptors.iter().enumerate() {
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
-            if !descriptor.has_area {
+            if !descriptor.has_area || has_slots(&(member, zone)) {
                 continue;
             }
-            let end = match descriptor.write_pointer {
-                0 => 0,
-                write_pointer => read_end(session, member, zone, write_pointer),
-            };
-            assert!(end >= descriptor.write_pointer, "what is committed was written");
-            ends.insert((member, zone), end);
+            ends.insert((member, zone), descriptor.write_pointer);
+            if descriptor.write_pointer > 0 {
+                windows[member].push_back(window_of(session, member, zone, descriptor.write_pointer));
+            }
         }
     }
-    ends
+    loop {
+        let mut row: Vec<Extent> = windows.iter_mut().filter_map(VecDeque::pop_front).collect();
+        if row.is_empty() {
+            return ends;
+        }
+        // A drive may have returned another block, once: what seems to be zeros is asked twice.
+        for _ in 0..2 {
+            let read = read_extents(session, &row);
+            for (window, blocks) in row.iter_mut().zip(read) {
+                window.blocks.start += written_blocks(&blocks);
+            }
+        }
+        ends.extend(row.into_iter().map(|window| ((window.member, window.zone), window.blocks.start)));
+    }
 }
 
-/// Returns the end of what was written in the window of a zone.
-fn read_end(session: &mut Session, member: usize, zone: ZoneIndex, write_pointer: u32) -> u32 {
-    let Some(geometry) = session.drives.geometry(DriveIndex::at(member)).copied() else {
-        return write_pointer;
-    };
-    let window_end = geometry.areas.map_or(write_pointer, |areas| areas.window_end(&geometry, write_pointer));
-    let mut end = write_pointer;
-    // A drive may have returned another block, once: what seems to be zeros is asked twice.
-    for _ in 0..2 {
-        let blocks = read_blocks(session, member, zone, end..window_end);
-        let written = blocks.iter().rposition(|frame| frame.as_ref().is_none_or(|frame| !frame.is_blank()));
-        let written = written.map_or(0, |last| u32::try_from(last + 1).expect("blocks of a window"));
-        end += written;
-    }
-    end
+/// The window of a zone.
+fn window_of(session: &Session, member: usize, zone: ZoneIndex, write_pointer: u32) -> Extent {
+    let geometry = session.drives.geometry(DriveIndex::at(member));
+    let areas = geometry.and_then(|geometry| Some((geometry, geometry.areas?)));
+    let end = areas.map_or(write_pointer, |(geometry, areas)| areas.window_end(geometry, write_pointer));
+    Extent { member, zone, blocks: write_pointer..end }
+}
+
+/// Blocks up to the last one that is not zeros.
+fn written_blocks(blocks: &[Option<Frame>]) -> u32 {
+    let last = blocks.iter().rposition(|frame| frame.as_ref().is_none_or(|frame| !frame.is_blank()));
+    last.map_or(0, |last| u32::try_from(last + 1).expect("blocks of a window"))
 }
 
 /// Finds zones of a segment that lost what their windows held, by themselves or by the word of an earlier mount.

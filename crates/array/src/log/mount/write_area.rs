@@ -19,7 +19,7 @@
 //! zones are erased only then, or being made.
 
 use crate::log::area::slots::SlotPlaces;
-use crate::log::mount::scan::{FoundArea, Scan, read_blocks};
+use crate::log::mount::scan::{Extent, FoundArea, Scan, read_extents};
 use crate::log::mount::{DamagedChunk, DamagedCopy, LostWrites, MountError, Session};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
@@ -149,18 +149,21 @@ fn found(said: Protected, frame: Option<Frame>) -> FoundSlot {
     FoundSlot { lba: Lba(said.lba), sequence: said.sequence, frame }
 }
 
-/// Reads the windows of a segment.
+/// Reads the windows of a segment, of all drives side by side.
 fn read_area(session: &mut Session, area: &FoundArea, places: &SlotPlaces) -> Windows {
+    let mut all: Vec<Window> =
+        area.readable.iter().map(|member| Window::new(session, area, places, member)).collect();
+    for _ in 0..READS_MAX {
+        let unknown: Vec<&mut Window> = all.iter_mut().filter(|window| !window.is_known()).collect();
+        let extents: Vec<Extent> = unknown.iter().map(|window| window.extent()).collect();
+        for (window, blocks) in unknown.into_iter().zip(read_extents(session, &extents)) {
+            window.note(blocks);
+        }
+    }
     let mut windows = Windows::default();
-    for member in area.readable.iter() {
-        let window = Window {
-            segment: area.header.segment,
-            bound: Bound { array: session.array_tag(), zone: area.header.zones[member], group: 0 },
-            places: *places,
-            member,
-            volume_blocks: session.config.volume_blocks,
-        };
-        if !window.read(session, area.ends[member], &mut windows) {
+    for window in all {
+        let member = window.member;
+        if !window.open_slots(&mut windows) {
             windows.gone.insert(member);
         }
     }
@@ -181,56 +184,75 @@ struct Window {
     places: SlotPlaces,
     member: usize,
     volume_blocks: u64,
+    /// Its blocks, from the marker on.
+    answers: Vec<Answer>,
 }
 
 impl Window {
-    /// True for a block that another read could not make better: the marker, a whole copy, and what is left over behind all slots.
-    fn is_known(&self, offset: u32, answer: &Answer) -> bool {
-        let Answer::Block(frame) = answer else {
-            return offset >= self.places.first
-                && self.places.at(self.member, offset).0 >= self.places.slots();
-        };
-        offset < self.places.first || self.open(offset, frame).is_some() && is_whole(frame)
+    /// One of which nothing was read yet.
+    fn new(session: &Session, area: &FoundArea, places: &SlotPlaces, member: usize) -> Window {
+        assert!(places.first >= MARKER_BLOCKS, "slots begin at block {}, before the marker", places.first);
+        let marker = places.first - MARKER_BLOCKS;
+        let blocks = area.ends[member].saturating_sub(marker) as usize;
+        Window {
+            segment: area.header.segment,
+            bound: Bound { array: session.array_tag(), zone: area.header.zones[member], group: 0 },
+            places: *places,
+            member,
+            volume_blocks: session.config.volume_blocks,
+            answers: (0..blocks).map(|_| Answer::Unreadable).collect(),
+        }
     }
 
-    /// Reads it. False when nothing is there, not even the marker.
-    fn read(&self, session: &mut Session, end: u32, windows: &mut Windows) -> bool {
-        let (member, zone) = (self.member, self.bound.zone);
-        assert!(
-            self.places.first >= MARKER_BLOCKS,
-            "slots begin at block {}, before the marker",
-            self.places.first
-        );
-        let marker = self.places.first - MARKER_BLOCKS;
-        let end = end.max(marker);
-        let mut best: Vec<Answer> = (marker..end).map(|_| Answer::Unreadable).collect();
-        for _ in 0..READS_MAX {
-            let blocks = read_blocks(session, member, zone, marker..end);
-            for ((offset, frame), best) in (marker..).zip(blocks).zip(&mut best) {
-                let answer = match frame {
-                    None => continue,
-                    Some(frame) if frame.is_blank() => Answer::Blank,
-                    Some(frame) => Answer::Block(frame),
-                };
-                let is_better = match (&*best, &answer) {
-                    (Answer::Unreadable, _) | (Answer::Blank, Answer::Block(_)) => true,
-                    (_, Answer::Block(frame)) => {
-                        offset >= self.places.first && self.open(offset, frame).is_some() && is_whole(frame)
-                    }
-                    (_, Answer::Blank | Answer::Unreadable) => false,
-                };
-                if is_better {
-                    *best = answer;
-                }
-            }
-            if (marker..).zip(&best).all(|(offset, answer)| self.is_known(offset, answer)) {
-                break;
+    /// Place of the marker in the zone.
+    fn marker(&self) -> u32 {
+        self.places.first - MARKER_BLOCKS
+    }
+
+    /// Its blocks in the zone.
+    fn extent(&self) -> Extent {
+        let end = self.marker() + u32::try_from(self.answers.len()).expect("blocks of a zone");
+        Extent { member: self.member, zone: self.bound.zone, blocks: self.marker()..end }
+    }
+
+    /// True when another read could make no block better: the marker, a whole copy, and what is left over behind all slots.
+    fn is_known(&self) -> bool {
+        (self.marker()..).zip(&self.answers).all(|(offset, answer)| {
+            let Answer::Block(frame) = answer else {
+                return offset >= self.places.first
+                    && self.places.at(self.member, offset).0 >= self.places.slots();
+            };
+            offset < self.places.first || self.is_whole_slot(offset, frame)
+        })
+    }
+
+    /// Its blocks were read: of each, the better answer stays.
+    fn note(&mut self, blocks: Vec<Option<Frame>>) {
+        for ((offset, frame), place) in (self.marker()..).zip(blocks).zip(0..) {
+            let answer = match frame {
+                None => continue,
+                Some(frame) if frame.is_blank() => Answer::Blank,
+                Some(frame) => Answer::Block(frame),
+            };
+            let is_better = match (&self.answers[place], &answer) {
+                (Answer::Unreadable, _) | (Answer::Blank, Answer::Block(_)) => true,
+                (_, Answer::Block(frame)) => offset >= self.places.first && self.is_whole_slot(offset, frame),
+                (_, Answer::Blank | Answer::Unreadable) => false,
+            };
+            if is_better {
+                self.answers[place] = answer;
             }
         }
-        if best.iter().all(|answer| matches!(answer, Answer::Blank)) {
+    }
+
+    /// Adds its copies to those of the others. False when nothing is there, not even the marker.
+    fn open_slots(mut self, windows: &mut Windows) -> bool {
+        if self.answers.iter().all(|answer| matches!(answer, Answer::Blank)) {
             return false;
         }
-        for (offset, answer) in (marker..).zip(best).skip(MARKER_BLOCKS as usize) {
+        let (member, zone, marker) = (self.member, self.bound.zone, self.marker());
+        let answers = std::mem::take(&mut self.answers);
+        for (offset, answer) in (marker..).zip(answers).skip(MARKER_BLOCKS as usize) {
             let (slot, _) = self.places.at(member, offset);
             if slot >= self.places.slots() {
                 // Fewer blocks than a slot has copies are left over.
@@ -252,6 +274,11 @@ impl Window {
             windows.damaged.push((slot, DamagedChunk { drive: DriveIndex::at(member), zone, offset }));
         }
         true
+    }
+
+    /// True for a whole copy of the slot that lies there.
+    fn is_whole_slot(&self, offset: u32, frame: &Frame) -> bool {
+        self.open(offset, frame).is_some() && is_whole(frame)
     }
 
     /// What a block of a slot says it is, if it says that it belongs where it lies.
