@@ -89,6 +89,8 @@ pub struct WriteArea {
     trims: Option<Range<u64>>,
     /// Set when a stripe with moved blocks could be written nowhere, until space is freed.
     moves_failed: bool,
+    /// Blocks that clients have written when the area may be opened again.
+    opens_at: u64,
 }
 
 impl WriteArea {
@@ -124,6 +126,7 @@ impl WriteArea {
             scrubs: false,
             trims: None,
             moves_failed: false,
+            opens_at: 0,
         }
     }
 

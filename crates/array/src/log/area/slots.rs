@@ -229,10 +229,11 @@ impl Slots {
     ///
     /// # Panics
     /// When one is in use.
-    pub fn open(&mut self) {
+    pub fn open(&mut self, zones: u32) {
+        assert!(zones <= self.zones, "{zones} zones are opened of {}", self.zones);
         assert!(self.free.is_empty() && self.places.is_empty(), "slots are opened when none is in use");
         assert!(self.barred == 0, "slots are opened when all members are active");
-        self.free.fill(self.zones);
+        self.free.fill(zones);
     }
 
     /// No slot can be written from now on.

@@ -8,7 +8,7 @@ use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::pba::Pba;
 use crate::log::policy::adaptive::Demand;
-use crate::log::policy::slots::SlotChoice;
+use crate::log::policy::slots::{SlotChoice, SlotUse};
 use crate::log::requests::RequestSlot;
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{Origin, StripeSlot};
@@ -45,7 +45,8 @@ impl WriteArea {
         }
         if way == Way::Free {
             let (free, free_min) = (self.slots.free_count(), self.free_min(stripe_blocks));
-            let goes = free > 0 && self.slots.is_worth_slot(&forecast, free > free_min);
+            let goes = free > 0
+                && (core.slot_use() == SlotUse::Idle || self.slots.is_worth_slot(&forecast, free > free_min));
             return goes.then_some(way);
         }
         Some(way)
@@ -158,12 +159,13 @@ impl Appender<'_> {
         true
     }
 
-    /// True when all blocks of clients that are under way wait in the filling stripe of a stream, and go to slots when it is closed: none that
-    /// comes would fill it, and drives have little to do with it.
+    /// True when the blocks in the filling stripe of a stream go to slots when it is closed, and none that comes would fill it: they are all that
+    /// is under way, or slots are used only while that is less than a stripe. Drives have little to do with it.
     pub(in crate::log) fn lone_stripe_spills(&self, stream: Stream) -> bool {
         let Some(slot) = self.stripes.streams[stream.index()].filling else { return false };
         let blocks = self.stripes.slots.get(slot).blocks.len() as u64;
-        blocks == self.demand.blocks_under_way() && self.area.takes_writes(self.core) && self.may_spill(slot)
+        let is_alone = blocks == self.demand.blocks_under_way() || self.core.slot_use() == SlotUse::Idle;
+        is_alone && self.area.takes_writes(self.core) && self.may_spill(slot)
     }
 
     /// True for a partial stripe of clients' blocks that all find slots and are worth them. Of two versions of a block, one would have to wait.

@@ -9,6 +9,7 @@ use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
 use crate::log::membership::active_members;
+use crate::log::policy::slots::SlotChoice;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::{Effects, Shard};
 use base::erasure::PieceSet;
@@ -116,7 +117,7 @@ impl Shard {
         self.area.scrubs &= !self.area.is_drained();
         match self.area.stage {
             Stage::Closed if self.may_open_area() => {
-                for _ in 0..self.area.zones_wanted {
+                for _ in 0..self.area_zones_now() {
                     let slot = open(&mut self.core, fx);
                     self.area.segments.push(slot);
                 }
@@ -126,7 +127,7 @@ impl Shard {
                 let has_windows = self.area.has_windows(&self.core);
                 self.area.stage.go(if has_windows { Stage::Open } else { Stage::Retiring });
                 if has_windows {
-                    self.area.slots.open();
+                    self.area.slots.open(u32::try_from(self.area.segments.len()).expect("few zones"));
                 } else if self.core.membership.lost_count() == 0 {
                     // A drive that refuses once would refuse again.
                     self.area.zones_wanted = 0;
@@ -154,16 +155,32 @@ impl Shard {
         }
     }
 
+    /// Zones of each drive that the area gets now: those that were chosen, or as many as space is left for.
+    fn area_zones_now(&self) -> u32 {
+        let wanted = self.area.zones_wanted;
+        let left = self.core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS + 1);
+        if self.core.tuning.write_area_may_be_smaller { wanted.min(left) } else { wanted }
+    }
+
+    /// True when space is short and slots are of no use, for clients keep drives busy: then their zones are spare space.
+    fn area_yields(&self) -> bool {
+        let demand = &self.clients.demand;
+        self.core.is_space_short()
+            && !self.core.slot_use().takes(SlotChoice::Overwrite, &self.area.places, demand)
+    }
+
     fn may_open_area(&self) -> bool {
-        self.area.zones_wanted > 0
+        let zones = self.area_zones_now();
+        zones > 0
+            && self.core.counters.user_blocks_written >= self.area.opens_at
+            && !self.area_yields()
             && self.is_well()
             && self.rescue.flush == RecoveryFlush::Done
             && !self.rescue.is_void
             && self.core.segments.iter().all(|(_, segment)| !segment.is_write_area)
-            && self.core.segments.free_segments() > GC_RESERVE_SEGMENTS + self.area.zones_wanted
-            && self.core.segments.area_count() + self.area.zones_wanted
-                <= self.core.config.area_segments_max()
-            && self.core.segments.active_count() + self.area.zones_wanted + ACTIVE_ZONES_KEPT
+            && self.core.segments.free_segments() > GC_RESERVE_SEGMENTS + zones
+            && self.core.segments.area_count() + zones <= self.core.config.area_segments_max()
+            && self.core.segments.active_count() + zones + ACTIVE_ZONES_KEPT
                 < self.core.config.geometry.active_zones_max
     }
 
@@ -216,8 +233,15 @@ impl Shard {
             // Zones failed that were part of the reserve: it would run out again.
             self.area.zones_wanted = 0;
         }
+        let yields = self.area_yields();
+        if yields {
+            // An erasure of its zones for as much as they would hold, at most.
+            let blocks = u64::from(self.area.zones_wanted) * self.stripes.segment_blocks();
+            self.area.opens_at = self.core.counters.user_blocks_written + blocks;
+        }
         let is_taken = |slot: &SegmentSlot| self.core.segments.get(*slot).has_retired_zone();
         no_space
+            || yields
             || self.core.membership.rebuilding().is_some()
             || self.area.segments.iter().any(is_taken)
             || self.core.config.slot_places() != Some(self.area.places)

@@ -23,7 +23,7 @@ fn begin(slots: &mut Slots, lba: u64, sequence: u64, request: u32, copies: u32) 
 #[test]
 fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
     let mut slots = slots_of(Lifetimes::Off, 1, Vec::new());
-    slots.open();
+    slots.open(1);
     let id = begin(&mut slots, 7, 1, 0, 2);
     assert_eq!((slots.free_count(), slots.way(Lba(7), 2)), (0, Some(Way::Behind)), "one write in flight");
     assert!(slots.version_of(Lba(7)).is_none(), "not durable");
@@ -52,7 +52,7 @@ fn a_slot_is_given_away_only_when_what_it_held_is_elsewhere() {
 #[test]
 fn what_was_overwritten_is_passed_over_once() {
     let mut slots = slots_of(Lifetimes::Off, 2, Vec::new());
-    slots.open();
+    slots.open(1);
     for (lba, sequence) in [(1, 1), (2, 2), (1, 3)] {
         let id = begin(&mut slots, lba, sequence, 0, 1);
         assert!(slots.copy_done(id, true));
@@ -76,7 +76,7 @@ fn a_block_goes_aside_and_its_slot_is_free_when_the_newer_version_is_durable() {
     // The newer version is durable, fails, or the log has a newer one still.
     for (counts, superseded_by) in [(true, None), (false, None), (false, Some(3))] {
         let mut slots = Slots::new(Lifetimes::Off, places, 1, Vec::new());
-        slots.open();
+        slots.open(1);
         let own = write(&mut slots, 1, &[0; 4]);
         assert!(slots.copy_done(own, true) && slots.end_write(own, true).is_none());
         assert_eq!(slots.place(Lba(7), &[0; 4], true), own, "its drives are as idle as the others");
@@ -225,7 +225,7 @@ proptest! {
                 _ => {}
             }
             if !is_open && slots.used_count() == 0 {
-                slots.open();
+                slots.open(1);
                 is_open = true;
             }
             slots.check_invariants();
@@ -239,4 +239,17 @@ proptest! {
             }
         }
     }
+}
+
+/// Where space is left for fewer zones than were chosen, slots of these are given out alone.
+#[test]
+fn fewer_zones_are_opened_than_were_chosen() {
+    let places = SlotPlaces { members: 4, copies: 2, blocks: 2, first: 0 };
+    let mut slots = Slots::new(Lifetimes::Off, places, 3, Vec::new());
+    slots.open(2);
+    assert_eq!(slots.free_count(), 2 * places.slots() as usize);
+    let given: BTreeSet<u32> =
+        (0..u64::from(2 * places.slots())).map(|lba| slots.place(Lba(lba), &[0; 4], true)).collect();
+    assert_eq!(given, (0..2 * places.slots()).collect());
+    assert_eq!(slots.free_count(), 0);
 }
