@@ -133,10 +133,12 @@ impl Hosting {
             AnyDrive::Conventional(drive) => {
                 let mut device = drive.drive;
                 device.set_discards(self.discards);
+                device.device_mut().set_patience(self.patience);
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
                 Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
             }
             AnyDrive::Zoned(mut drive) => {
+                drive.set_patience(self.patience);
                 drive.set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
                 let device = drive.drive;
                 let device: Box<dyn ZonedDevice> = match self.way_to(device.uuid())? {

@@ -7,13 +7,15 @@
 //! [`open`] opens a device and tells what it is, [`OrdinaryDrive`] carries out the commands of an array on it. What the kernel
 //! works on belongs to `ring` until it is answered.
 //!
-//! A write that finds no room on its file system waits, and is tried again; it is not an error of the drive. After a flush has
+//! A write that finds no room on its file system waits, and is tried again; it is not an error of the drive. So does a command that
+//! the kernel has no memory or no place for now, after pauses that grow, until patience is over. After a flush has
 //! failed all later ones fail: the kernel forgets which pages it could not write. Where the kernel forgets that a write is to be
 //! durable ([`Opened::forgets_durable`]), a flush follows it before it is answered.
 
 pub mod bell;
 mod commands;
 mod memory;
+mod not_now;
 pub mod open;
 mod page;
 mod ring;
@@ -26,6 +28,7 @@ use base::time::{Instant, Nanos};
 use block::condition::{Condition, Loss};
 use block::device::{BlockDevice, Command, Completion, Geometry, Op, Status, Token};
 use commands::{Answer, Durable, Step, Task};
+use not_now::{NotNow, Pauses};
 use open::Opened;
 use ring::FileRing;
 use rustix::fd::OwnedFd;
@@ -53,6 +56,8 @@ struct Pending {
     since: Instant,
     /// Found no room on the file system, and is to be tried again.
     lacks_room: bool,
+    /// Those before it was tried again, for the kernel had refused it for now.
+    pauses: Pauses,
 }
 
 /// Commands that found no room on the file system.
@@ -75,6 +80,7 @@ pub struct OrdinaryDrive {
     durable: Durable,
     pending: Slab<Pending>,
     room: Room,
+    not_now: NotNow,
     done: Vec<Completion>,
     answers: Vec<Answer>,
     flush_failed: bool,
@@ -128,11 +134,17 @@ impl OrdinaryDrive {
             durable,
             pending: Slab::default(),
             room: Room::default(),
+            not_now: NotNow::default(),
             done: Vec::new(),
             answers: Vec::new(),
             flush_failed: false,
             loss: None,
         }
+    }
+
+    /// From now on commands that the kernel refuses for now are tried again for so long.
+    pub fn set_patience(&mut self, patience: Nanos) {
+        self.not_now.set_patience(patience);
     }
 
     /// From now on answers of a disk make this eventfd readable.
@@ -173,6 +185,11 @@ impl OrdinaryDrive {
                     self.room.since.get_or_insert(now);
                     self.room.try_again.get_or_insert(now + TRY_AGAIN_AFTER);
                 }
+                Step::NotNow(status) => {
+                    if !self.not_now.wait(now, slot, &mut pending.pauses) {
+                        self.end(slot, status);
+                    }
+                }
             }
         }
     }
@@ -190,8 +207,14 @@ impl OrdinaryDrive {
         self.done.push(Completion { token, status, frames: task.into_frames() });
     }
 
-    /// Tries again what found no room, if it is time to.
+    /// Tries again what was refused for now, and what found no room, if it is time to.
     fn retry(&mut self, now: Instant) {
+        for slot in self.not_now.take_due(now) {
+            match self.loss {
+                Some(_) => self.end(slot, Status::DeviceGone),
+                None => self.begin(slot),
+            }
+        }
         if self.room.try_again.is_none_or(|due| due > now) {
             return;
         }
@@ -242,7 +265,13 @@ impl BlockDevice for OrdinaryDrive {
             return self.done.push(Completion { token, status: Status::WriteError, frames: Vec::new() });
         }
         let task = Task::new(op, self.durable);
-        let slot = self.pending.insert(Pending { token, task, since: now, lacks_room: false });
+        let slot = self.pending.insert(Pending {
+            token,
+            task,
+            since: now,
+            lacks_room: false,
+            pauses: Pauses::default(),
+        });
         self.begin(slot);
     }
 
@@ -253,7 +282,7 @@ impl BlockDevice for OrdinaryDrive {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.room.try_again
+        [self.room.try_again, self.not_now.next_event()].into_iter().flatten().min()
     }
 
     fn condition(&mut self, _: Instant) -> Condition {
@@ -279,6 +308,7 @@ impl BlockDevice for OrdinaryDrive {
             ring.abandon();
         }
         self.room = Room::default();
+        self.not_now.clear();
         self.answers.clear();
         for Pending { token, task, .. } in std::mem::take(&mut self.pending).into_values() {
             self.done.push(Completion { token, status: Status::DeviceGone, frames: task.into_frames() });

@@ -27,7 +27,7 @@ use crate::ordinary::OrdinaryDrive;
 use ::block::device::{self as block_device, BlockDevice};
 use base::frame::Frame;
 use base::slab::Slab;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
 use helper::{Answer, Helper, Task};
 use ioctl::{Change, Line};
 use rustix::fd::OwnedFd;
@@ -73,6 +73,11 @@ impl ZonedDisk {
     pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.disk.set_bell(bell)?;
         self.helper.set_bell(bell)
+    }
+
+    /// From now on reads, writes and flushes that the kernel refuses for now are tried again for so long.
+    pub fn set_patience(&mut self, patience: Nanos) {
+        self.disk.set_patience(patience);
     }
 
     /// Status of a command that is not handed to the device.

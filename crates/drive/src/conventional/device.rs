@@ -147,8 +147,8 @@ fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(OrdinaryDrive, 
 pub(crate) fn carry_out(device: &mut OrdinaryDrive, wake_fd: &OwnedFd, op: Op) -> Option<Completion> {
     device.submit(Instant(0), Command { token: Token(0), op });
     let mut completions = Vec::new();
-    let completion = bell::wait_for(wake_fd, || {
-        device.poll(Instant(0), &mut completions);
+    let completion = bell::wait_for(wake_fd, |now| {
+        device.poll(now, &mut completions);
         completions.pop()
     });
     Some(completion)

@@ -1,5 +1,6 @@
 //! Bell of a device: an event descriptor that its answers make readable, and how code before service sleeps on it.
 
+use base::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -15,8 +16,10 @@ pub fn new() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
 }
 
-/// Waits until something can be taken, asleep until the bell rings.
-pub fn wait_for<T>(bell: &OwnedFd, mut take: impl FnMut() -> Option<T>) -> T {
+/// Waits until something can be taken, asleep until the bell rings. `take` is told the time since then, for what is tried again.
+pub fn wait_for<T>(bell: &OwnedFd, mut take: impl FnMut(Instant) -> Option<T>) -> T {
+    let begun = std::time::Instant::now();
+    let mut take = || take(Instant(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)));
     loop {
         if let Some(taken) = take() {
             return taken;

@@ -50,6 +50,8 @@ pub(super) enum Step {
     Again,
     /// The file system has no room.
     NoRoom,
+    /// The kernel has no memory or no place for it now. The status is for when patience is over.
+    NotNow(Status),
     /// The end of the command.
     Done(Status),
 }
@@ -150,7 +152,10 @@ impl Task {
     pub(super) fn advance(&mut self, result: Called) -> Step {
         match result {
             Ok(moved) => self.moved(moved),
-            Err(Errno::INTR | Errno::AGAIN) => Step::Again,
+            Err(Errno::INTR) => Step::Again,
+            Err(Errno::AGAIN | Errno::NOMEM | Errno::BUSY) if !matches!(self.op, Op::Discard { .. }) => {
+                Step::NotNow(self.failure())
+            }
             Err(Errno::NOSPC | Errno::DQUOT) => Step::NoRoom,
             Err(Errno::NODEV | Errno::NXIO | Errno::SHUTDOWN) => Step::Done(Status::DeviceGone),
             Err(error) => self.failed(error),
@@ -175,7 +180,6 @@ impl Task {
     fn failed(&mut self, error: Errno) -> Step {
         let is_unknown = matches!(error, Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS | Errno::NOTTY);
         match (&self.op, self.zeroing) {
-            (Op::Discard { .. }, _) => Step::Done(Status::Success),
             (Op::WriteZeroes { .. }, Zeroing::Hole) if is_unknown => {
                 self.zeroing = Zeroing::Range;
                 Step::Again
@@ -184,8 +188,16 @@ impl Task {
                 self.zeroing = Zeroing::Written;
                 Step::Again
             }
-            (Op::Read { .. }, _) => Step::Done(Status::ReadError),
-            (Op::Write { .. } | Op::WriteZeroes { .. } | Op::Flush, _) => Step::Done(Status::WriteError),
+            _ => Step::Done(self.failure()),
+        }
+    }
+
+    /// Status of the command when a call has failed.
+    fn failure(&self) -> Status {
+        match self.op {
+            Op::Discard { .. } => Status::Success,
+            Op::Read { .. } => Status::ReadError,
+            Op::Write { .. } | Op::WriteZeroes { .. } | Op::Flush => Status::WriteError,
         }
     }
 }
@@ -231,6 +243,10 @@ mod tests {
         assert_eq!(read().advance(Err(Errno::NODEV)), Step::Done(Status::DeviceGone));
         assert_eq!(write().advance(Err(Errno::IO)), Step::Done(Status::WriteError));
         assert_eq!(write().advance(Err(Errno::NOSPC)), Step::NoRoom);
+        for refusal in [Errno::AGAIN, Errno::NOMEM, Errno::BUSY] {
+            assert_eq!(read().advance(Err(refusal)), Step::NotNow(Status::ReadError));
+            assert_eq!(write().advance(Err(refusal)), Step::NotNow(Status::WriteError));
+        }
         assert_eq!(flagged(Op::Flush).advance(Err(Errno::IO)), Step::Done(Status::WriteError));
     }
 

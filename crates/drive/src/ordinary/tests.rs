@@ -46,6 +46,39 @@ fn filled(seed: u8, count: u8) -> Vec<Frame> {
     (0..count).map(frame).collect()
 }
 
+#[test]
+fn what_the_kernel_refuses_for_now_is_tried_again() {
+    let (_folder, path) = file_in(&std::env::temp_dir());
+    let mut drive = OrdinaryDrive::new(opened(&path), &bell()).unwrap();
+    drive.set_patience(Nanos(2_000_000));
+    let refused = Err(rustix::io::Errno::NOMEM);
+    let begin = |drive: &mut OrdinaryDrive| {
+        let task = Task::new(Op::Write { sector: 0, frames: filled(9, 1), durable: false }, Durable::ByFlag);
+        let pauses = Pauses::default();
+        let slot =
+            drive.pending.insert(Pending { token: Token(3), task, since: NOW, lacks_room: false, pauses });
+        drive.answers.push(Answer { slot, result: refused });
+        slot
+    };
+    let mut completions = Vec::new();
+    begin(&mut drive);
+    drive.poll(NOW, &mut completions);
+    assert!(completions.is_empty(), "a refusal is no error");
+    assert_eq!(drive.next_event(), Some(Instant(1_000_000)));
+    while completions.is_empty() {
+        drive.poll(Instant(1_000_000), &mut completions);
+    }
+    assert_eq!(completions.pop().unwrap().status, Status::Success);
+    let slot = begin(&mut drive);
+    drive.poll(NOW, &mut completions);
+    drive.not_now.take_due(Instant(u64::MAX));
+    for _ in 0..2 {
+        drive.answers.push(Answer { slot, result: refused });
+        drive.poll(NOW, &mut completions);
+    }
+    assert_eq!(completions.pop().unwrap().status, Status::WriteError, "patience is over");
+}
+
 /// Carries out one command and waits for its answer.
 fn execute(drive: &mut OrdinaryDrive, op: Op) -> Completion {
     drive.submit(NOW, Command { token: Token(7), op });

@@ -20,7 +20,7 @@ use crate::ordinary::{OrdinaryDrive, bell};
 use crate::units::{CACHED_UNITS, Trouble};
 use base::frame::Frame;
 use base::slab::Slab;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use base::xor::Block;
 use block::md::SECTOR_BYTES_U64;
@@ -70,6 +70,15 @@ pub struct DiskDrive {
 }
 
 impl DiskDrive {
+    /// From now on what the kernel refuses for now is tried again for so long.
+    pub fn set_patience(&mut self, patience: Nanos) {
+        let joined = self.drive.device_mut();
+        joined.device_mut().set_patience(patience);
+        if let Some(pair) = joined.pair_mut() {
+            pair.disk_mut().set_patience(patience);
+        }
+    }
+
     /// From now on answers make this eventfd readable.
     ///
     /// # Errors
@@ -256,8 +265,8 @@ fn start(path: &Path, mut opened: Opened, zones: DiskZones) -> Result<(ZonedDisk
 fn carry_out<D: ZonedDevice>(device: &mut D, wake_fd: &OwnedFd, command: Command) -> Option<Completion> {
     device.submit(Instant(0), command);
     let mut completions = Vec::new();
-    let completion = bell::wait_for(wake_fd, || {
-        device.poll(Instant(0), &mut completions);
+    let completion = bell::wait_for(wake_fd, |now| {
+        device.poll(now, &mut completions);
         completions.pop()
     });
     Some(completion)
