@@ -258,11 +258,11 @@ pub struct ServiceOptions {
     /// leave, at least 10]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
-    /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed, a device
-    /// with zones after `--drive-patience` more
+    /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed, one
+    /// that is no file after `--drive-patience` more
     #[arg(long, default_value = "30", value_parser = parse_drive_timeout, value_name = "SECONDS")]
     pub drive_timeout: Nanos,
-    /// Seconds for which a device with zones is waited for that is reset or away: its writes wait, reads are decoded from other drives;
+    /// Seconds for which a drive that is no file is waited for when it is reset or away: its writes wait, reads are decoded from other drives;
     /// after that it is failed; 0 fails it at once
     #[arg(long, default_value = "60", value_parser = parse_drive_patience, value_name = "SECONDS")]
     pub drive_patience: Nanos,

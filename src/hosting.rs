@@ -6,7 +6,11 @@ use crate::way_back::{DeviceWay, Moved, Reach};
 use anyhow::{Context, Result};
 use base::time::Nanos;
 use drive::any::AnyDrive;
+use drive::conventional::ConventionalDrive;
+use drive::conventional::device::Known;
+use drive::conventional::patient::PatientDisk;
 use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
+use drive::ordinary::OrdinaryDrive;
 use drive::patient::Patient;
 use drive::timing::{ModelOptions, Profile};
 use drive::{Bell, HostedDrive};
@@ -17,6 +21,8 @@ use zone::device::ZonedDevice;
 
 /// Linux on which polling was tried. In 6.1 the end of a ring looks at requests that are gone.
 const POLLING_SINCE: (u32, u32) = (6, 12);
+
+type ZonesWay = DeviceWay<Box<dyn ZonedDevice>>;
 
 /// See the module.
 pub struct Hosting {
@@ -135,7 +141,7 @@ impl Hosting {
                 device.set_discards(self.discards);
                 device.device_mut().set_patience(self.patience);
                 device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
-                Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
+                Ok(Hosted { device: self.host_conventional(device)?, pace: None, wake_fd: None })
             }
             AnyDrive::Zoned(mut drive) => {
                 drive.set_patience(self.patience);
@@ -164,17 +170,30 @@ impl Hosting {
         }
     }
 
+    /// A conventional drive. Its disk is waited for when it is one: a file is never away.
+    fn host_conventional(&self, drive: ConventionalDrive<OrdinaryDrive>) -> Result<Box<dyn ZonedDevice>> {
+        if self.patience == Nanos(0) || !drive.device().is_disk() {
+            return Ok(Box::new(drive));
+        }
+        let known = Known { uuid: drive.uuid(), opening: drive.opening() };
+        let way = DeviceWay::to_disk(known, self.patience, self.bell_descriptor()?, Arc::clone(&self.moved));
+        Ok(Box::new(drive.lay_on(|mut disk| {
+            disk.try_flushes_again();
+            PatientDisk::new(Box::new(disk), Box::new(way), self.patience, Some(self.limit))
+        })))
+    }
+
     /// The way back to a drive, if it is waited for.
-    fn way_to(&self, uuid: [u8; 16]) -> Result<Option<DeviceWay>> {
+    fn way_to(&self, uuid: [u8; 16]) -> Result<Option<ZonesWay>> {
         if self.patience == Nanos(0) {
             return Ok(None);
         }
         let reach = Reach { bell: self.bell_descriptor()?, polls: self.polls };
-        Ok(Some(DeviceWay::new(uuid, reach, Arc::clone(&self.moved))))
+        Ok(Some(DeviceWay::to_zones(uuid, reach, Arc::clone(&self.moved))))
     }
 
     /// A device that is waited for when it is away.
-    fn patient(&self, device: impl ZonedDevice + 'static, way: DeviceWay) -> Patient {
+    fn patient(&self, device: impl ZonedDevice + 'static, way: ZonesWay) -> Patient {
         Patient::new(Box::new(device), Some(Box::new(way)), self.patience).with_limit(self.limit)
     }
 

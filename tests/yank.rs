@@ -33,11 +33,13 @@ const DRIVE_BYTES: u64 = 256 << 20;
 /// Bytes that a drive moves in a second which has commands in flight when it is yanked.
 const SLOW: u64 = 256 << 10;
 
+/// Sparse, and cut into zones of 64 MiB.
+const DISK_BYTES: u64 = 4 << 30;
+
 /// Runs a test in a machine with drives of this format.
-fn run_with_drives(name: &str, format: &str) {
+fn run_with_drives(name: &str, bytes: u64, format: &str) {
     let scratch = Scratch::new("yank");
-    let format = format!("{format},{}", nvme::ZONED);
-    let drive = |index| nvme::drive(scratch.path(), index, DRIVE_BYTES, &format);
+    let drive = |index| nvme::drive(scratch.path(), index, bytes, format);
     let devices = (0..DRIVES).flat_map(drive).chain(nvme::monitor(scratch.path())).collect();
     run_inside(
         &scratch,
@@ -58,27 +60,46 @@ fn yanked_drives_cost_no_client_an_error() {
     if is_inside() {
         live();
     } else if is_asked_for(Kernel::Current, &[]) {
-        run_with_drives("yanked_drives_cost_no_client_an_error", nvme::WITH_METADATA);
+        let format = format!("{},{}", nvme::WITH_METADATA, nvme::ZONED);
+        run_with_drives("yanked_drives_cost_no_client_an_error", DRIVE_BYTES, &format);
     }
 }
+
+/// Format of drives without metadata.
+const PLAIN: &str = "logical_block_size=4096,physical_block_size=4096";
 
 /// Identities lie in-band, and the kernel says EIO of whatever a yanked drive had.
 #[test]
 fn yanked_drives_without_metadata_keep_their_places() {
     if is_inside() {
-        let mut random = random(64);
-        let dir = create(|controller| format!("/dev/nvme{controller}n1"));
-        let mut oracle = Oracle::new();
-        in_time(&dir, &mut oracle, &mut random);
-        // Its data are needed.
-        let server = Server::serve(&dir);
-        ask(&["drive", "fail", text(&dir), "2"]).expect("fail");
-        oracle.verify(&server);
-        server.stop();
+        plain();
     } else if is_asked_for(Kernel::Current, &[]) {
-        let format = "logical_block_size=4096,physical_block_size=4096";
-        run_with_drives("yanked_drives_without_metadata_keep_their_places", format);
+        let format = format!("{PLAIN},{}", nvme::ZONED);
+        run_with_drives("yanked_drives_without_metadata_keep_their_places", DRIVE_BYTES, &format);
     }
+}
+
+/// Drives have no zones, and a volatile cache, which QEMU does not lose.
+#[test]
+fn yanked_drives_without_zones_keep_their_places() {
+    if is_inside() {
+        plain();
+    } else if is_asked_for(Kernel::Current, &[]) {
+        run_with_drives("yanked_drives_without_zones_keep_their_places", DISK_BYTES, PLAIN);
+    }
+}
+
+/// Drives that are block devices come back in time.
+fn plain() {
+    let mut random = random(64);
+    let dir = create(|controller| format!("/dev/nvme{controller}n1"));
+    let mut oracle = Oracle::new();
+    in_time(&dir, &mut oracle, &mut random);
+    // Its data are needed.
+    let server = Server::serve(&dir);
+    ask(&["drive", "fail", text(&dir), "2"]).expect("fail");
+    oracle.verify(&server);
+    server.stop();
 }
 
 /// Makes an array of the first drives, by the nodes of their controllers.

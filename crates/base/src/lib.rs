@@ -11,6 +11,7 @@ pub mod erasure;
 pub mod fields;
 pub mod frame;
 pub mod galois;
+pub mod hiccups;
 pub mod kernel_calls;
 pub mod loss;
 pub mod pieces;

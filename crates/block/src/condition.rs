@@ -3,6 +3,7 @@
 use base::kernel_calls::KernelCalls;
 use base::time::Instant;
 
+pub use base::hiccups::{Hiccups, Settled};
 pub use base::loss::Loss;
 
 /// Condition of a device. The default is a device that is well.
@@ -18,6 +19,8 @@ pub struct Condition {
     pub oldest: Option<Instant>,
     /// Operations that the kernel was given; none of a device that has no ring.
     pub calls: KernelCalls,
+    /// Times at which it was away for a while.
+    pub hiccups: Hiccups,
 }
 
 impl Condition {
@@ -31,6 +34,7 @@ impl Condition {
             waits_for_room_since: earlier(self.waits_for_room_since, other.waits_for_room_since),
             oldest: earlier(self.oldest, other.oldest),
             calls: self.calls.and(other.calls),
+            hiccups: self.hiccups,
         }
     }
 }

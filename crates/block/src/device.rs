@@ -155,6 +155,8 @@ pub enum Status {
     WriteError,
     /// The host lost the device; the command may or may not have been executed.
     DeviceGone,
+    /// A read was not carried out, for its device is away and may come back: asked again, it waits for that.
+    Stalled,
 }
 
 /// An ordinary block device.
@@ -183,6 +185,16 @@ pub trait BlockDevice: Send {
     /// Gives the device up: everything is answered with [`Status::DeviceGone`], what is in flight too. What the device does with
     /// that later is heard by nobody.
     fn abandon(&mut self) {}
+
+    /// From now on, or not any more, a hiccup is not the end: a command whose fate nobody knows is answered with
+    /// [`Status::DeviceGone`] and its own frames, and others go on. Devices that wait for what is away do that then. Does nothing to
+    /// devices that have no hiccups.
+    fn outlive_hiccups(&mut self, _outlives: bool) {}
+
+    /// True while the device is away and waited for: what it is asked waits, too.
+    fn is_stalled(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

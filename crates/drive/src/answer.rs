@@ -106,5 +106,6 @@ pub(crate) fn status_of(status: block_device::Status) -> Status {
         block_device::Status::ReadError => Status::UnrecoveredReadError,
         block_device::Status::WriteError => Status::WriteFault,
         block_device::Status::DeviceGone => Status::DeviceGone,
+        block_device::Status::Stalled => Status::Stalled,
     }
 }

@@ -27,6 +27,7 @@ pub mod label;
 pub mod layout;
 mod manage;
 mod open;
+pub mod patient;
 mod read;
 mod recovery;
 pub mod table;
@@ -64,6 +65,19 @@ impl<D: BlockDevice> ConventionalDrive<D> {
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         self.core.label.uuid
+    }
+
+    /// Stamp of this opening: another one has a higher stamp.
+    #[must_use]
+    pub fn opening(&self) -> u64 {
+        self.core.media.opening
+    }
+
+    /// The same drive on a device that is laid on its own, before anything is asked of it.
+    #[must_use]
+    pub fn lay_on<E: BlockDevice>(self, lay: impl FnOnce(D) -> E) -> ConventionalDrive<E> {
+        let ConventionalDrive { core, answers, is_new, is_gone } = self;
+        ConventionalDrive { core: core.lay_on(lay), answers, is_new, is_gone }
     }
 
     /// The device.
@@ -192,7 +206,7 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, oldest, calls } =
+        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, oldest, hiccups, calls } =
             self.core.device.condition(now);
         let zone =
             self.core.tasks.iter().min_by_key(|task| task.since).map_or(ZoneIndex(0), |task| task.asked.zone);
@@ -203,6 +217,7 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
             left_behind,
             waits_for_room_since,
             oldest,
+            hiccups,
             identities,
             calls,
             ..Condition::default()
@@ -214,5 +229,13 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
             self.core.device.abandon();
             self.answer_all();
         }
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.core.device.outlive_hiccups(outlives);
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.core.device.is_stalled()
     }
 }

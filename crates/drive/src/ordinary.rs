@@ -25,7 +25,7 @@ mod tests;
 use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
-use block::condition::{Condition, Loss};
+use block::condition::{Condition, Hiccups, Loss};
 use block::device::{BlockDevice, Command, Completion, Geometry, Op, Status, Token};
 use commands::{Answer, Durable, Step, Task};
 use not_now::{NotNow, Pauses};
@@ -76,6 +76,8 @@ pub struct OrdinaryDrive {
     file: File,
     /// True for a regular file, which can be removed or cut short.
     is_file: bool,
+    /// True for a block device that is read and written past the page cache.
+    is_disk: bool,
     way: Way,
     durable: Durable,
     pending: Slab<Pending>,
@@ -84,6 +86,10 @@ pub struct OrdinaryDrive {
     done: Vec<Completion>,
     answers: Vec<Answer>,
     flush_failed: bool,
+    /// Whoever has the drive writes what was not flushed again when a flush has failed: later ones may succeed.
+    tries_flushes_again: bool,
+    /// A command that was cut off is answered with [`Status::DeviceGone`].
+    outlives: bool,
     loss: Option<Loss>,
 }
 
@@ -104,8 +110,8 @@ impl OrdinaryDrive {
             Way::Ring(Box::new(FileRing::new(opened.file().try_clone()?, bell)?))
         };
         let durable = if opened.forgets_durable() { Durable::ByFlush } else { Durable::ByFlag };
-        let is_file = opened.is_file();
-        Ok(OrdinaryDrive::with_way(opened.into_file(), (geometry, is_file), (way, durable)))
+        let kind = (opened.is_file(), !opened.is_file() && opened.is_direct());
+        Ok(OrdinaryDrive::with_way(opened.into_file(), (geometry, kind), (way, durable)))
     }
 
     /// Another drive of the same device, for another thread: what completed on one is seen and flushed by the other.
@@ -118,18 +124,19 @@ impl OrdinaryDrive {
             Way::Memory => Way::Memory,
             Way::Ring(_) => Way::Ring(Box::new(FileRing::new(file.try_clone()?, bell)?)),
         };
-        Ok(OrdinaryDrive::with_way(file, (self.geometry, self.is_file), (way, self.durable)))
+        Ok(OrdinaryDrive::with_way(file, (self.geometry, (self.is_file, self.is_disk)), (way, self.durable)))
     }
 
     fn with_way(
         file: File,
-        (geometry, is_file): (Geometry, bool),
+        (geometry, (is_file, is_disk)): (Geometry, (bool, bool)),
         (way, durable): (Way, Durable),
     ) -> OrdinaryDrive {
         OrdinaryDrive {
             geometry,
             file,
             is_file,
+            is_disk,
             way,
             durable,
             pending: Slab::default(),
@@ -138,8 +145,23 @@ impl OrdinaryDrive {
             done: Vec::new(),
             answers: Vec::new(),
             flush_failed: false,
+            tries_flushes_again: false,
+            outlives: false,
             loss: None,
         }
+    }
+
+    /// True for a block device that is read and written past the page cache: what it is asked is what the kernel asks of it, and
+    /// nothing is kept in between.
+    #[must_use]
+    pub fn is_disk(&self) -> bool {
+        self.is_disk
+    }
+
+    /// From now on a flush that fails is not the end of flushes: its owner writes what was not flushed again. Only where the page cache has no
+    /// part in it, of which the kernel forgets what it could not write.
+    pub fn try_flushes_again(&mut self) {
+        self.tries_flushes_again = true;
     }
 
     /// From now on commands that the kernel refuses for now are tried again for so long.
@@ -185,6 +207,9 @@ impl OrdinaryDrive {
                     self.room.since.get_or_insert(now);
                     self.room.try_again.get_or_insert(now + TRY_AGAIN_AFTER);
                 }
+                Step::CutOff(status) => {
+                    self.end(slot, if self.outlives { Status::DeviceGone } else { status })
+                }
                 Step::NotNow(status) => {
                     if !self.not_now.wait(now, slot, &mut pending.pauses) {
                         self.end(slot, status);
@@ -199,7 +224,7 @@ impl OrdinaryDrive {
         let status = match (task.is_flush(), self.flush_failed) {
             (true, true) => Status::WriteError,
             (true, false) => {
-                self.flush_failed = status != Status::Success;
+                self.flush_failed = status != Status::Success && !self.tries_flushes_again;
                 status
             }
             (false, _) => status,
@@ -299,6 +324,7 @@ impl BlockDevice for OrdinaryDrive {
             waits_for_room_since: self.room.since.filter(|_| !self.room.waiting.is_empty()),
             oldest: unanswered.map(|command| command.since).min(),
             calls,
+            hiccups: Hiccups::default(),
         }
     }
 
@@ -313,5 +339,9 @@ impl BlockDevice for OrdinaryDrive {
         for Pending { token, task, .. } in std::mem::take(&mut self.pending).into_values() {
             self.done.push(Completion { token, status: Status::DeviceGone, frames: task.into_frames() });
         }
+    }
+
+    fn outlive_hiccups(&mut self, outlives: bool) {
+        self.outlives = outlives;
     }
 }

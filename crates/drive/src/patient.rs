@@ -29,6 +29,7 @@ mod known;
 mod settle;
 #[cfg(test)]
 mod tests;
+pub(crate) mod wait;
 
 use crate::answer::{Asked, frames_of};
 use base::frame::Frame;
@@ -39,15 +40,10 @@ use command::{Kind, Pending, Place, Window};
 use known::{Found, Line};
 use settle::{Blocks, Fate, Orphan, Orphans};
 use std::collections::BTreeMap;
-use zone::condition::{Condition, Hiccups, Outstanding, Settled};
+use wait::{LOOK_EVERY, Wait};
+use zone::condition::{Condition, Hiccups, Settled};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZonedDevice};
 
-/// Time between two looks at a drive that is stalled.
-const LOOK_EVERY: Nanos = Nanos(100_000_000);
-/// Most time between two polls that counts: in more, nobody looked, for the process was stopped or its machine was.
-const BLIND_AFTER: Nanos = Nanos(1_000_000_000);
-/// Time between two polls after which answers may have come that nobody took.
-const UNPOLLED_AFTER: Nanos = Nanos(5_000_000_000);
 /// Tokens of the drive's own commands; others count commands from zero.
 const REPORT: Token = Token(u64::MAX);
 const READ: Token = Token(u64::MAX - 1);
@@ -87,60 +83,6 @@ struct Asking {
     /// A read of ours was cut off in its turn.
     is_cut: bool,
     zones: BTreeMap<ZoneIndex, Unsettled>,
-}
-
-/// How long a stalled drive is waited for.
-#[derive(Debug)]
-struct Wait {
-    patience: Nanos,
-    /// Age of a command that is not answered, from which on the drive is stalled.
-    limit: Option<Nanos>,
-    looked_at: Instant,
-    /// Patience that is spent.
-    spent: Nanos,
-    /// The drive, or a command, was cut off: patience runs.
-    is_cut_off: bool,
-    /// Ages of commands count from here.
-    blind_until: Instant,
-}
-
-impl Wait {
-    fn new(patience: Nanos) -> Wait {
-        let (looked_at, blind_until) = (Instant(0), Instant(0));
-        Wait { patience, limit: None, looked_at, spent: Nanos(0), is_cut_off: false, blind_until }
-    }
-
-    /// Time at which patience is over, if it runs.
-    fn end(&self) -> Option<Instant> {
-        self.is_cut_off.then(|| self.looked_at + Nanos(self.patience.0.saturating_sub(self.spent.0)))
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_cut_off && self.spent >= self.patience
-    }
-
-    /// The owner looked at the drive.
-    fn note_look(&mut self, now: Instant) {
-        let unseen = now.since(self.looked_at);
-        if self.is_cut_off {
-            self.spent.0 += unseen.min(BLIND_AFTER).0;
-        }
-        self.note_blind(now);
-        self.looked_at = now;
-    }
-
-    fn note_blind(&mut self, now: Instant) {
-        if now.since(self.looked_at) >= UNPOLLED_AFTER {
-            self.blind_until = now;
-        }
-    }
-
-    /// True when a command has waited for too long.
-    fn is_overdue(&mut self, now: Instant, oldest: Option<Outstanding>) -> bool {
-        self.note_blind(now);
-        let since = oldest.map(|oldest| oldest.since.max(self.blind_until));
-        since.zip(self.limit).is_some_and(|(since, limit)| now.since(since) >= limit)
-    }
 }
 
 /// See the module.
@@ -328,7 +270,7 @@ impl Patient {
     fn stall(&mut self, now: Instant, is_cut_off: bool) {
         self.enter(State::Stalled { since: now });
         self.asking = Asking { at: now, ..Asking::default() };
-        (self.wait.looked_at, self.wait.spent, self.wait.is_cut_off) = (now, Nanos(0), is_cut_off);
+        self.wait.begin(now, is_cut_off);
         self.hiccups.count += 1;
         self.hiccups.stalled_since = Some(now);
         for pending in self.pending.values_mut() {
@@ -659,7 +601,7 @@ impl ZonedDevice for Patient {
         let inner = self.inner.condition(now);
         if self.outlives && self.state == State::Serving {
             let is_cut_off = inner.loss.is_some();
-            if is_cut_off || self.wait.is_overdue(now, inner.oldest) {
+            if is_cut_off || self.wait.is_overdue(now, inner.oldest.map(|oldest| oldest.since)) {
                 self.stall(now, is_cut_off);
             }
         }

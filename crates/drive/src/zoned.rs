@@ -280,5 +280,6 @@ impl ZonedDevice for ZonedDisk {
 
     fn outlive_hiccups(&mut self, outlives: bool) {
         self.outlives = outlives;
+        self.disk.outlive_hiccups(outlives);
     }
 }

@@ -9,6 +9,7 @@
 //! that with its metadata, nothing behind it, and never less than what was answered and durable.
 
 mod act;
+mod below;
 pub(crate) mod model;
 mod plan;
 pub mod scenarios;

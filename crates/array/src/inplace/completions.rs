@@ -122,7 +122,7 @@ impl Strips {
                 self.core.stock.give_vec(frames);
                 self.on_unreadable(command, fx);
             }
-            (_, Status::OutOfRange | Status::DeviceGone) | (false, Status::WriteError) => {
+            (_, Status::OutOfRange | Status::DeviceGone | Status::Stalled) | (false, Status::WriteError) => {
                 self.core.fail_member(member);
                 self.core.stock.give_vec(frames);
             }
@@ -186,7 +186,7 @@ impl Clients {
             Status::Success => {}
             Status::ReadError => self.read_through_strips(request, lba, (index, run)),
             _ if self.strips.core.place.is_shard() => self.read_through_strips(request, lba, (index, run)),
-            Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
+            Status::OutOfRange | Status::WriteError | Status::DeviceGone | Status::Stalled => {
                 self.strips.core.fail_member(member);
                 self.read_through_strips(request, lba, (index, run));
             }

@@ -117,6 +117,27 @@ impl Media {
     }
 }
 
+impl<D> ConventionalCore<D> {
+    /// The same on another device.
+    pub(super) fn lay_on<E>(self, lay: impl FnOnce(D) -> E) -> ConventionalCore<E> {
+        assert!(self.waiters.is_empty() && self.tasks.is_empty(), "a device changes while it is at work");
+        ConventionalCore {
+            device: lay(self.device),
+            label: self.label,
+            geometry: self.geometry,
+            discards: self.discards,
+            rules: self.rules,
+            media: self.media,
+            gates: self.gates,
+            waiting_for_place: self.waiting_for_place,
+            tasks: self.tasks,
+            waiters: self.waiters,
+            done: self.done,
+            spare: self.spare,
+        }
+    }
+}
+
 impl<D: BlockDevice> ConventionalCore<D> {
     /// Asks the device.
     pub(super) fn ask(&mut self, now: Instant, waiter: Waiter, op: block_device::Op) {

@@ -2,12 +2,13 @@
 
 use super::label::{Label, MAGIC};
 use super::layout::{Layout, UNIT_PLACES};
-use super::recovery::{FileSource, Found, OpenError, find_label, look};
+use super::recovery::{FileSource, Found, OpenError, find_label, find_opening, look};
 use super::{ConventionalDrive, Options, format, open};
 use crate::emulated::{DriveError, DriveProblem};
 use crate::ordinary::open::{OpenProblem, Opened};
 use crate::ordinary::{OrdinaryDrive, bell};
 use crate::units::Trouble;
+use base::loss::Loss;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
 use base::xor::Block;
@@ -108,6 +109,36 @@ pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DeviceDrive, Dri
     let drive = open(device, Options::default(), &mut |device, op| carry_out(device, &wake_fd, op))
         .map_err(|error| DriveError::new(path, error.into()))?;
     Ok(DeviceDrive { drive, wake_fd })
+}
+
+/// Drive of which the disk is opened anew: the identity, and the stamp of the opening that goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Identity of the drive.
+    pub uuid: [u8; 16],
+    /// Stamp of its opening.
+    pub opening: u64,
+}
+
+/// Opens the disk of a drive that was away, for this process alone, if it is the one of this identity. What lies there is left as it
+/// is: who has the drive knows it. When another one has opened the drive meanwhile, it is a [`Loss`].
+///
+/// # Errors
+/// When there is none, it is another one, or in use.
+pub fn reopen(path: &Path, known: Known) -> Result<Result<OrdinaryDrive, Loss>, DriveError> {
+    let (disk, _) = open_device(path, Some(known.uuid))?;
+    let opened = Opened::to_read(path).map_err(|error| DriveError::new(path, error.problem.into()))?;
+    let newest = find_opening(&mut FileSource::new(opened.file(), opened.sectors()))
+        .map_err(|error| DriveError::new(path, error.into()))?;
+    match disk.is_disk() {
+        true if newest > known.opening => Ok(Err(Loss::Changed)),
+        true => Ok(Ok(disk)),
+        false => {
+            let source =
+                std::io::Error::other("the kernel does not take reads and writes past its page cache");
+            Err(DriveError::new(path, DriveProblem::Io { doing: "read the device", source }))
+        }
+    }
 }
 
 /// Empties a device that nobody uses, whatever it held: its first and its last MiB become zeros, the labels of a drive among them, so that

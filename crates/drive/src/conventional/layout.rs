@@ -217,6 +217,13 @@ pub fn sector_of(place: u64) -> u64 {
     place * block::device::FRAME_SECTORS
 }
 
+/// Place of a sector.
+#[must_use]
+pub fn place_of(sector: u64) -> u64 {
+    assert!(sector.is_multiple_of(block::device::FRAME_SECTORS), "sector {sector} lies within a place");
+    sector / block::device::FRAME_SECTORS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,8 @@ pub(super) struct SelfTest {
     at_work: usize,
     is_damaged: bool,
     is_repairing: bool,
+    /// The device was away as a copy was read: both are read again, which waits for it.
+    is_stalled: bool,
 }
 
 impl<D: BlockDevice> ConventionalCore<D> {
@@ -142,8 +144,13 @@ impl<D: BlockDevice> ConventionalCore<D> {
 
     /// Looks at both copies of the label.
     pub(super) fn begin_self_test(&mut self, now: Instant, asked: Asked, repairs: bool) {
-        let test = SelfTest { repairs, at_work: 2, is_damaged: false, is_repairing: false };
+        let (is_damaged, is_repairing, is_stalled) = (false, false, false);
+        let test = SelfTest { repairs, at_work: 2, is_damaged, is_repairing, is_stalled };
         let slot = self.begin_task(now, asked, Work::SelfTest(test));
+        self.read_labels(now, slot);
+    }
+
+    fn read_labels(&mut self, now: Instant, slot: u32) {
         for place in self.label.layout.labels() {
             let frame = self.frame();
             self.read_place(now, Waiter::Data(slot), place, vec![frame]);
@@ -159,8 +166,13 @@ impl<D: BlockDevice> ConventionalCore<D> {
         self.spare.append(&mut frames);
         test.at_work -= 1;
         test.is_damaged |= !is_good;
+        test.is_stalled |= status == Status::Stalled;
         if test.at_work > 0 {
             return;
+        }
+        if std::mem::take(&mut test.is_stalled) {
+            (test.is_damaged, test.at_work) = (false, 2);
+            return self.read_labels(now, slot);
         }
         let wants_repair = test.is_damaged && test.repairs && !test.is_repairing;
         if !wants_repair {

@@ -80,7 +80,9 @@ impl<D: BlockDevice> Source for Direct<'_, '_, D> {
         match completion.status {
             Status::Success => Ok(()),
             Status::ReadError => Err(Trouble::Unreadable),
-            Status::OutOfRange | Status::WriteError | Status::DeviceGone => Err(Trouble::Gone),
+            Status::OutOfRange | Status::WriteError | Status::DeviceGone | Status::Stalled => {
+                Err(Trouble::Gone)
+            }
         }
     }
 }

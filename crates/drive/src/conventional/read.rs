@@ -165,7 +165,7 @@ impl<D: BlockDevice> ConventionalCore<D> {
                     self.media.identities.keep((zone, number), unit);
                 }
             }
-            None if status == Status::DeviceGone => read.failure = Some(status),
+            None if matches!(status, Status::DeviceGone | Status::Stalled) => read.failure = Some(status),
             None => read.failure = Some(Status::UnrecoveredReadError),
         }
         self.answer_read(slot);

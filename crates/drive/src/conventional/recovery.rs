@@ -296,6 +296,35 @@ pub(super) fn find_label(source: &mut dyn Source) -> Result<(Label, usize), Open
     }
 }
 
+/// Stamp of the newest opening of which the journal has a record, whether it was through or not.
+///
+/// # Errors
+/// When it is no conventional drive, or cannot be read.
+pub fn find_opening(source: &mut dyn Source) -> Result<u64, OpenError> {
+    let (label, _) = find_label(source)?;
+    let newest = read_records(source, &label)?.into_iter().map(|record| record.opening).max();
+    Ok(newest.unwrap_or(0))
+}
+
+/// All records of the ring that are whole, and in their place.
+fn read_records(source: &mut dyn Source, label: &Label) -> Result<Vec<Record>, OpenError> {
+    let layout = &label.layout;
+    let mut records = Vec::new();
+    let first = layout.record_place(0);
+    let mut at = 0;
+    while at < layout.journal_records {
+        let count = READ_BLOCKS.min(layout.journal_records - at);
+        for (index, frame) in (at..).zip(read_each(source, first + u64::from(at), count)?) {
+            let record = frame.and_then(|frame| Record::decode(label.uuid, &frame.data));
+            let in_place =
+                |record: &Record| record.sequence % u64::from(layout.journal_records) == u64::from(index);
+            records.extend(record.filter(in_place));
+        }
+        at += count;
+    }
+    Ok(records)
+}
+
 /// True when all records of the opening are there that this one settles.
 fn is_settled(records: &BTreeMap<u64, Record>, last: &Record) -> bool {
     let is_of_it = |record: &Record| record.phase == Phase::Opening && record.opening == last.opening;
@@ -319,23 +348,10 @@ struct Journal {
 impl Journal {
     fn read(source: &mut dyn Source, label: &Label) -> Result<Journal, OpenError> {
         let layout = &label.layout;
-        let mut records = BTreeMap::new();
-        let first = layout.record_place(0);
-        let mut stamp = 0;
-        let mut at = 0;
-        while at < layout.journal_records {
-            let count = READ_BLOCKS.min(layout.journal_records - at);
-            for (index, frame) in (at..).zip(read_each(source, first + u64::from(at), count)?) {
-                let record = frame.and_then(|frame| Record::decode(label.uuid, &frame.data));
-                let in_place =
-                    |record: &Record| record.sequence % u64::from(layout.journal_records) == u64::from(index);
-                if let Some(record) = record.filter(in_place) {
-                    stamp = stamp.max(record.stamp);
-                    records.insert(record.sequence, record);
-                }
-            }
-            at += count;
-        }
+        let records = read_records(source, label)?;
+        let stamp = records.iter().map(|record| record.stamp).max().unwrap_or(0);
+        let mut records: BTreeMap<u64, Record> =
+            records.into_iter().map(|record| (record.sequence, record)).collect();
         // Two torn writes of one place, before and after a crash, may make a record that was never whole: it is of an
         // earlier opening, or of one that was cut.
         let counts = |record: &&Record| match record.phase {

@@ -2,9 +2,11 @@
 
 use super::device::{Peek, format_device, is_conventional, layout_for, open_path, size_of, wipe};
 use super::label::Label;
+use super::recovery::{FileSource, find_opening};
 use super::{label, table};
 use crate::emulated::DriveProblem;
 use crate::inband::{header, seal, table as journal_table};
+use crate::ordinary::open::Opened;
 use crate::units::{identity, record};
 use base::fields::{Field, with_tables};
 use base::frame::Frame;
@@ -114,6 +116,32 @@ fn a_zone_is_discarded_when_it_was_reset_unless_it_must_not_be() {
     let written = 3 * 64 * 4096;
     let (with, without) = (kept_by_a_reset(5, true), kept_by_a_reset(6, false));
     assert!(with < written && without >= written, "{with} and {without} bytes of {written} are kept");
+}
+
+#[test]
+fn a_disk_that_another_opened_meanwhile_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 64 << 20);
+    let layout = layout_for(size_of(&path).unwrap(), Some(1 << 20));
+    format_device(&path, &Label { uuid: [9; 16], layout }).unwrap();
+    let newest = || {
+        let opened = Opened::to_read(&path).unwrap();
+        find_opening(&mut FileSource::new(opened.file(), opened.sectors())).unwrap()
+    };
+    let opening = {
+        let mut opened = open_path(&path).unwrap();
+        for zone in 0..3 {
+            assert_eq!(
+                run(&mut opened.drive, zone, Op::Append { frames: frames(9) }).status,
+                Status::Success
+            );
+            assert_eq!(run(&mut opened.drive, zone, Op::Reset).status, Status::Success);
+        }
+        assert_eq!(newest(), opened.drive.opening(), "resets are no openings");
+        opened.drive.opening()
+    };
+    drop(open_path(&path).unwrap());
+    assert!(newest() > opening);
 }
 
 #[test]

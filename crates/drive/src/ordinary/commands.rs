@@ -52,6 +52,8 @@ pub(super) enum Step {
     NoRoom,
     /// The kernel has no memory or no place for it now. The status is for when patience is over.
     NotNow(Status),
+    /// Nobody knows whether it was done. The status is for who does not wait for devices that are away.
+    CutOff(Status),
     /// The end of the command.
     Done(Status),
 }
@@ -157,6 +159,7 @@ impl Task {
                 Step::NotNow(self.failure())
             }
             Err(Errno::NOSPC | Errno::DQUOT) => Step::NoRoom,
+            Err(Errno::TIMEDOUT | Errno::CANCELED) => Step::CutOff(self.failure()),
             Err(Errno::NODEV | Errno::NXIO | Errno::SHUTDOWN) => Step::Done(Status::DeviceGone),
             Err(error) => self.failed(error),
         }
@@ -247,6 +250,7 @@ mod tests {
             assert_eq!(read().advance(Err(refusal)), Step::NotNow(Status::ReadError));
             assert_eq!(write().advance(Err(refusal)), Step::NotNow(Status::WriteError));
         }
+        assert_eq!(write().advance(Err(Errno::TIMEDOUT)), Step::CutOff(Status::WriteError));
         assert_eq!(flagged(Op::Flush).advance(Err(Errno::IO)), Step::Done(Status::WriteError));
     }
 

@@ -46,6 +46,42 @@ fn filled(seed: u8, count: u8) -> Vec<Frame> {
     (0..count).map(frame).collect()
 }
 
+/// What a command is answered of which the kernel says this.
+fn answered(drive: &mut OrdinaryDrive, op: Op, error: rustix::io::Errno) -> Status {
+    let (task, pauses) = (Task::new(op, Durable::ByFlag), Pauses::default());
+    let slot = drive.pending.insert(Pending { token: Token(3), task, since: NOW, lacks_room: false, pauses });
+    drive.answers.push(Answer { slot, result: Err(error) });
+    let mut completions = Vec::new();
+    drive.poll(NOW, &mut completions);
+    completions.pop().unwrap().status
+}
+
+#[test]
+fn a_command_that_was_cut_off_is_told_to_who_outlives_that() {
+    let (_folder, path) = file_in(&std::env::temp_dir());
+    let mut drive = OrdinaryDrive::new(opened(&path), &bell()).unwrap();
+    let write = || Op::Write { sector: 0, frames: filled(9, 1), durable: false };
+    for error in [rustix::io::Errno::TIMEDOUT, rustix::io::Errno::CANCELED] {
+        drive.outlive_hiccups(false);
+        assert_eq!(answered(&mut drive, write(), error), Status::WriteError);
+        drive.outlive_hiccups(true);
+        assert_eq!(answered(&mut drive, write(), error), Status::DeviceGone);
+    }
+    assert_eq!(answered(&mut drive, write(), rustix::io::Errno::IO), Status::WriteError);
+}
+
+#[test]
+fn flushes_end_with_one_that_failed_unless_they_are_tried_again() {
+    let (_folder, path) = file_in(&std::env::temp_dir());
+    let mut drive = OrdinaryDrive::new(opened(&path), &bell()).unwrap();
+    drive.try_flushes_again();
+    assert_eq!(answered(&mut drive, Op::Flush, rustix::io::Errno::IO), Status::WriteError);
+    assert_eq!(execute(&mut drive, Op::Flush).status, Status::Success);
+    drive.tries_flushes_again = false;
+    assert_eq!(answered(&mut drive, Op::Flush, rustix::io::Errno::IO), Status::WriteError);
+    assert_eq!(execute(&mut drive, Op::Flush).status, Status::WriteError);
+}
+
 #[test]
 fn what_the_kernel_refuses_for_now_is_tried_again() {
     let (_folder, path) = file_in(&std::env::temp_dir());

@@ -7,6 +7,7 @@ use crate::emulated::EmulatedDrive;
 use crate::inband::tests::{GEOMETRY, carry_out};
 use crate::inband::{self, InbandDrive};
 use std::sync::{Arc, Mutex};
+use zone::condition::Outstanding;
 use zone::device::Areas;
 
 const PATIENCE: Nanos = Nanos(60_000_000_000);

@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use crate::acted::with_kills;
+use crate::inplace::disk::Away;
 use base::random::Random;
 use drive::conventional::layout::UNIT_BLOCKS;
 
@@ -59,6 +60,8 @@ pub enum Act {
     Label(usize),
     /// The disk is gone, and back after a power failure.
     Die,
+    /// The disk is away for a while, and waited for.
+    Away(Away),
 }
 
 impl Act {
@@ -85,6 +88,7 @@ impl Act {
             Act::Reset(zone) | Act::Finish(zone) | Act::Close(zone) => {
                 assert!(zone < zones, "zone {zone} of {zones}");
             }
+            Act::Away(away) => assert!(away.nanos > 0, "the disk is away for no time"),
             Act::Label(copy) => assert!(copy < 2, "copy {copy} of the label, of two"),
             Act::Flush
             | Act::Wait(_)
@@ -102,10 +106,32 @@ impl Act {
 /// Acts of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Act> {
-    with_kills(plan.seed, draw_without_kills(plan), |act| match act {
+    let acts = with_kills(plan.seed, draw_without_kills(plan), |act| match act {
         Act::Crash(cuts) => Some(Act::Kill(cuts.clone())),
         _ => None,
-    })
+    });
+    if plan.is_patient { with_outages(plan, acts) } else { acts }
+}
+
+/// The same, and the disk is away now and then.
+fn with_outages(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x0a3a_7001);
+    let rarity = 4 + random.below(40);
+    let mut with = Vec::new();
+    for act in acts {
+        with.push(act);
+        if random.chance(1, rarity) {
+            let nanos = match random.below(12) {
+                0 => 70_000_000_000,
+                1 => random.below(20_000_000_000),
+                2..6 => random.below(400_000_000),
+                _ => random.below(plan.latency),
+            };
+            let (loses_power, is_removed) = (random.chance(2, 3), random.chance(1, 2));
+            with.push(Act::Away(Away { nanos: nanos + 1, loses_power, is_removed }));
+        }
+    }
+    with
 }
 
 fn draw_without_kills(plan: &Plan) -> Vec<Act> {

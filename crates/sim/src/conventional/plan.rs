@@ -24,6 +24,8 @@ pub struct Plan {
     pub cached_units: usize,
     /// Zones are discarded when they were reset.
     pub discards: bool,
+    /// The disk is waited for when it is away.
+    pub is_patient: bool,
 }
 
 impl Plan {
@@ -44,6 +46,7 @@ impl Plan {
             latency: 20_000 << draw(0, 4),
             cached_units: usize::try_from(draw(0, 16)).expect("small"),
             discards: draw(0, 3) > 0,
+            is_patient: Random::from_seed(seed ^ 0x0a3a_7b4c).chance(1, 3),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Runs that a mistake asks for, each by name.
 
 use super::{Act, Plan, Run};
+use crate::inplace::disk::Away;
 
 fn plan() -> Plan {
     Plan {
@@ -13,6 +14,7 @@ fn plan() -> Plan {
         latency: 20_000,
         cached_units: 0,
         discards: true,
+        is_patient: false,
     }
 }
 
@@ -48,7 +50,64 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let volatile = |name: &str| name.ends_with("volatile-cache") || name.ends_with("come-back");
     runs.map(|(name, acts)| (name, Run { plan: Plan { is_volatile: volatile(name), ..plan() }, acts }))
         .chain([("torn-records-of-two-openings", torn_twice())])
+        .chain(outages())
         .collect()
+}
+
+/// The disk is away, without power, until the next command.
+fn away(is_removed: bool) -> Act {
+    Act::Away(Away { nanos: 1, loses_power: true, is_removed })
+}
+
+/// Disks that are away, and lose what their caches hold.
+fn outages() -> Vec<(&'static str, Run)> {
+    let many = |acts: Vec<Act>| vec![acts; 12].concat();
+    let end = |zone| settled(vec![Act::ReadAll, Act::Flush, crash(), Act::ReadAll, Act::Reset(zone)]);
+    let runs = [
+        (
+            "a-disk-that-lost-its-cache-has-it-again",
+            many([settled(vec![write(0, 5), away(true), write(0, 1)]), end(0)].concat()),
+        ),
+        (
+            "a-disk-loses-its-cache-twice",
+            many(
+                [settled(vec![write(0, 5), away(true), write(0, 1), away(true), write(0, 1)]), end(0)]
+                    .concat(),
+            ),
+        ),
+        (
+            "a-flush-of-a-disk-that-lost-its-cache",
+            many(
+                [
+                    settled(vec![write(0, 5)]),
+                    vec![write(1, 3), away(false), Act::Wait(2), Act::Flush, Act::Settle, crash()],
+                    settled(vec![Act::ReadAll, Act::Reset(0), Act::Reset(1)]),
+                ]
+                .concat(),
+            ),
+        ),
+        (
+            "what-comes-after-a-flush-began",
+            many(
+                [
+                    settled(vec![write(0, 1)]),
+                    vec![Act::Flush, write(1, 1), Act::Settle, away(true), write(1, 1)],
+                    end(0),
+                    end(1),
+                ]
+                .concat(),
+            ),
+        ),
+        (
+            "a-zone-that-is-written-again-before-a-flush",
+            many(
+                [settled(vec![write(0, 5), Act::Reset(0), write(0, 6), away(true), write(0, 1)]), end(0)]
+                    .concat(),
+            ),
+        ),
+    ];
+    let plan = Plan { is_volatile: true, is_patient: true, discards: false, ..plan() };
+    runs.into_iter().map(|(name, acts)| (name, Run { plan: plan.clone(), acts })).collect()
 }
 
 /// Torn records of two openings that add up to a third: a seed found it, and its disk has to tear in the same places.
@@ -63,6 +122,7 @@ fn torn_twice() -> Run {
         latency: 160_000,
         cached_units: 11,
         discards: true,
+        is_patient: false,
     };
     Run { plan, acts: [before_the_disk_dies(), from_then_on()].concat() }
 }

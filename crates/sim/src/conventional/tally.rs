@@ -22,6 +22,10 @@ pub struct Tally {
     pub blocks_lost: u64,
     /// Blocks that were not durable, and found.
     pub blocks_found: u64,
+    /// Times that the disk was away for a while.
+    pub outages: u64,
+    /// Reads that were asked again because of that.
+    pub stalled: u64,
     /// Commands of the disk.
     pub disk_commands: u64,
 }
@@ -36,6 +40,8 @@ impl Counts for Tally {
         self.openings_cut += other.openings_cut;
         self.blocks_lost += other.blocks_lost;
         self.blocks_found += other.blocks_found;
+        self.outages += other.outages;
+        self.stalled += other.stalled;
         self.disk_commands += other.disk_commands;
     }
 }

@@ -1,10 +1,11 @@
 //! World of a run: a disk, the drive over it, its host, and what is checked after each power failure.
 
 use super::act::Act;
+use super::below::{Below, PATIENCE};
 use super::model::{Before, Change, ZoneModel, fill, is_block};
 use super::plan::Plan;
 use super::tally::Tally;
-use crate::inplace::disk::{DiskHandle, wait_for_answer};
+use crate::inplace::disk::{Away, DiskHandle, wait_for_answer};
 use crate::tally::Failure;
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
@@ -33,12 +34,23 @@ enum Asked {
     Other,
 }
 
+/// What happened to a disk that is waited for, since the drive was opened.
+#[derive(Debug, Default)]
+struct Outages {
+    /// It lost power.
+    has_lost_power: bool,
+    /// Time for which it has been away, within one hiccup.
+    away: u64,
+    /// A write failed, and is given again.
+    has_failed: bool,
+}
+
 /// See the module.
 pub struct ConventionalWorld {
     plan: Plan,
     layout: Layout,
     disk: DiskHandle,
-    drive: Option<ConventionalDrive<DiskHandle>>,
+    drive: Option<ConventionalDrive<Below>>,
     zones: Vec<ZoneModel>,
     asked: BTreeMap<u64, Asked>,
     next_token: u64,
@@ -46,6 +58,7 @@ pub struct ConventionalWorld {
     now: Instant,
     /// Commands may fail until the next power failure.
     is_faulty: bool,
+    outages: Outages,
     rotten_label: bool,
     last: Option<Completion>,
     hash: u64,
@@ -94,6 +107,7 @@ impl ConventionalWorld {
             next_block: 1,
             now: Instant(1),
             is_faulty: false,
+            outages: Outages::default(),
             rotten_label: false,
             last: None,
             hash: 0xcbf2_9ce4_8422_2325,
@@ -128,7 +142,10 @@ impl ConventionalWorld {
                 open(self.disk.clone(), options, &mut |disk, op| carry_out(disk, op, &mut now, &mut left));
             self.now = now;
             match opened {
-                Ok(drive) if cut.is_none() => self.drive = Some(drive),
+                Ok(drive) if cut.is_none() => {
+                    let is_patient = self.plan.is_patient;
+                    self.drive = Some(drive.lay_on(|disk| Below::new(disk, is_patient)));
+                }
                 // It was through before the power failed; then it fails now.
                 Ok(_) => self.disk.crash(),
                 Err(OpenError::Gone) if cut.is_some() => self.tally.openings_cut += 1,
@@ -138,7 +155,7 @@ impl ConventionalWorld {
         Ok(())
     }
 
-    fn drive(&mut self) -> &mut ConventionalDrive<DiskHandle> {
+    fn drive(&mut self) -> &mut ConventionalDrive<Below> {
         self.drive.as_mut().expect("the drive is open between acts")
     }
 
@@ -194,6 +211,16 @@ impl ConventionalWorld {
         self.tally.commands += 1;
         for part in [self.now.0, completion.token.0, u64::from(completion.status.nvme_code())] {
             self.hash = (self.hash ^ part).wrapping_mul(0x0100_0000_01b3);
+        }
+        if let Asked::Read { zone, life, offset, blocks, .. } = asked
+            && completion.status == Status::Stalled
+        {
+            self.tally.stalled += 1;
+            // It is asked again, as it may be by now.
+            if self.plan.is_patient && self.zones[zone].life == life {
+                self.read(u32::try_from(zone).expect("few zones"), offset, blocks);
+            }
+            return Ok(());
         }
         let has_succeeded = completion.status == Status::Success;
         self.tally.failed += u64::from(!has_succeeded);
@@ -349,8 +376,11 @@ impl ConventionalWorld {
             }
             Act::WriteFault => {
                 self.disk.fail_next_write();
-                self.is_faulty = true;
+                // One that fails is given again, and need not fail.
+                self.is_faulty |= !self.plan.is_patient || self.outages.has_failed;
+                self.outages.has_failed = true;
             }
+            Act::Away(away) => self.go_away(*away),
             Act::Spoil { zone, offset } => {
                 let model = &mut self.zones[index(*zone)];
                 if index(*offset) < model.answered && model.change.is_none() {
@@ -366,6 +396,19 @@ impl ConventionalWorld {
             }
         }
         self.poll()
+    }
+
+    /// The disk is away, and back in time or too late.
+    fn go_away(&mut self, away: Away) {
+        assert!(self.plan.is_patient, "nobody waits for a disk that is away");
+        self.tally.outages += 1;
+        let before = if self.drive().is_stalled() { self.outages.away } else { 0 };
+        self.outages.away = before + away.nanos + 1_000_000_000;
+        self.is_faulty |= self.outages.away >= PATIENCE.0 - 5_000_000_000;
+        // One that has nothing to do, and is the same device all the time, loses its power without anybody's knowledge.
+        let is_removed = away.is_removed || self.disk.in_flight() == 0;
+        self.outages.has_lost_power |= away.loses_power;
+        self.disk.go_away(self.now, Away { is_removed, ..away });
     }
 
     /// Zones that are active, or may still be.
@@ -501,7 +544,8 @@ impl ConventionalWorld {
     /// The server is killed. What was answered is there, and durable once the drive is open again.
     fn kill(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.kills += 1;
-        if cuts.is_empty() {
+        // What a disk without power lost was to be written again.
+        if cuts.is_empty() && !self.outages.has_lost_power {
             self.zones.iter_mut().for_each(|model| model.durable = model.answered);
         }
         self.restart(DiskHandle::let_go, cuts)
@@ -515,6 +559,8 @@ impl ConventionalWorld {
         self.asked.clear();
         self.disk.revive();
         how(&self.disk);
+        self.disk = self.disk.anew();
+        self.outages = Outages::default();
         self.disk.forget_fault();
         self.is_faulty = false;
         self.open(cuts)?;

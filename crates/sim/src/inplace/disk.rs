@@ -4,6 +4,7 @@ use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::BLOCK_BYTES;
+use block::condition::{Condition, Loss};
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, Op, Status};
 use block::md::{Media, ReadFailed, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,6 +39,8 @@ struct Flight {
     command: Command,
     /// Of a flush: writes completed before it was submitted.
     covers: u64,
+    /// The disk went away with it, or was away: it is told that the disk is gone, whatever was done.
+    is_cut: bool,
 }
 
 /// State of a disk.
@@ -76,6 +79,27 @@ struct Faults {
     fails_next_flush: bool,
     lie: Option<Lie>,
     hang: Hang,
+    outage: Outage,
+}
+
+/// Time in which a disk is away.
+#[derive(Clone, Copy, Default)]
+struct Outage {
+    now: Instant,
+    until: Instant,
+    /// Times that it was taken out: handles from before that are dead for ever.
+    removals: u32,
+}
+
+/// How a disk goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// Time until it is back.
+    pub nanos: u64,
+    /// It has no power meanwhile: its cache loses any versions of what is not flushed.
+    pub loses_power: bool,
+    /// It is another device when it is back.
+    pub is_removed: bool,
 }
 
 /// Writes that were answered as done, and not done where they were to be.
@@ -231,12 +255,12 @@ impl Disk {
         op.range().is_some_and(|(first, count)| self.scars.range(first..first + count).next().is_some())
     }
 
-    fn carry_out(&mut self, Flight { command, covers, .. }: Flight) -> Completion {
+    fn carry_out(&mut self, Flight { command, covers, is_cut, .. }: Flight) -> Completion {
         let Command { token, mut op } = command;
         self.commands += 1;
         let mut status =
             if op.is_within(self.geometry.sectors) { Status::Success } else { Status::OutOfRange };
-        if self.is_dead {
+        if self.is_dead || is_cut {
             status = Status::DeviceGone;
         }
         if status == Status::Success {
@@ -324,17 +348,33 @@ impl Disk {
         // What sectors were to hold then, nobody knows.
         self.lies.told.clear();
         for flight in std::mem::take(&mut self.in_flight) {
-            if !self.is_dead {
+            if !self.is_dead && !flight.is_cut {
                 self.writes += 1;
                 self.tear(&flight.command.op);
             }
         }
+        self.lose_cache();
+    }
+
+    /// Of what was cached any state arrives that was there.
+    fn lose_cache(&mut self) {
         for (sector, versions) in std::mem::take(&mut self.cached) {
             let kept = self.random.index(versions.len() + 1);
             if let Some((_, content)) = kept.checked_sub(1).map(|index| versions[index]) {
                 self.settle(sector, &content);
             }
         }
+    }
+
+    /// Of commands in flight any sectors arrive, and they are cut off.
+    fn cut_off(&mut self) {
+        let mut flights = std::mem::take(&mut self.in_flight);
+        for flight in flights.iter_mut().filter(|flight| !flight.is_cut) {
+            flight.is_cut = true;
+            self.writes += 1;
+            self.tear(&flight.command.op);
+        }
+        self.in_flight.append(&mut flights);
     }
 }
 
@@ -345,6 +385,8 @@ pub struct DiskHandle {
     disk: Arc<Mutex<Disk>>,
     /// Handles of engines beside the first have numbers of their own: each gets its own answers.
     port: usize,
+    /// Times that the disk had been taken out when this was made.
+    removals: u32,
 }
 
 impl DiskHandle {
@@ -410,7 +452,7 @@ impl DiskHandle {
             lies: Lies::default(),
             commands: 0,
         };
-        DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)), port: 0 }
+        DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)), port: 0, removals: 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -444,6 +486,38 @@ impl DiskHandle {
     /// The disk works again, with what it had.
     pub fn revive(&self) {
         self.lock().is_dead = false;
+    }
+
+    /// The disk goes away for a while.
+    pub fn go_away(&self, now: Instant, away: Away) {
+        assert!(away.nanos > 0, "a disk is away for no time");
+        let mut disk = self.lock();
+        disk.cut_off();
+        if away.loses_power {
+            disk.lose_cache();
+        }
+        let Outage { until, removals, .. } = disk.faults.outage;
+        let until = until.max(now + Nanos(away.nanos));
+        disk.faults.outage = Outage { now, until, removals: removals + u32::from(away.is_removed) };
+    }
+
+    /// Commands that it has not answered.
+    pub fn in_flight(&self) -> usize {
+        self.lock().in_flight.len()
+    }
+
+    /// A handle of the disk as it is back; none while it is away.
+    pub fn returned(&self) -> Option<DiskHandle> {
+        let disk = self.lock();
+        let Outage { now, until, removals } = disk.faults.outage;
+        (now >= until && !disk.is_dead).then(|| DiskHandle { removals, ..self.clone() })
+    }
+
+    /// The disk is where it was, whatever happened to it: a handle of it.
+    pub fn anew(&self) -> DiskHandle {
+        let mut disk = self.lock();
+        disk.faults.outage.until = Instant(0);
+        DiskHandle { removals: disk.faults.outage.removals, ..self.clone() }
     }
 
     /// True when the disk is gone.
@@ -621,11 +695,15 @@ impl BlockDevice for DiskHandle {
         let covers = disk.writes;
         let due = disk.faults.hang.until.max(now + Nanos(took));
         assert!(due >= now, "a command that is given at {now:?} was due {due:?}");
-        disk.in_flight.push(Flight { due, port: self.port, command, covers });
+        disk.faults.outage.now = now;
+        let outage = disk.faults.outage;
+        let is_cut = now < outage.until || self.removals < outage.removals;
+        disk.in_flight.push(Flight { due, port: self.port, command, covers, is_cut });
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         let mut disk = self.lock();
+        disk.faults.outage.now = now;
         while let Some(next) = (0..disk.in_flight.len()).min_by_key(|index| disk.in_flight[*index].due) {
             if disk.in_flight[next].due > now {
                 break;
@@ -646,6 +724,11 @@ impl BlockDevice for DiskHandle {
         let own = disk.in_flight.iter().filter(|flight| flight.port == self.port);
         let due = own.map(|flight| flight.due).min();
         if has_answers { Some(Instant(0)) } else { due }
+    }
+
+    fn condition(&mut self, _: Instant) -> Condition {
+        let is_removed = self.removals < self.lock().faults.outage.removals;
+        Condition { loss: is_removed.then_some(Loss::Removed), ..Condition::default() }
     }
 }
 
