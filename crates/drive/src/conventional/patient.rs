@@ -513,6 +513,10 @@ impl BlockDevice for PatientDisk {
     }
 
     fn next_event(&self) -> Option<Instant> {
+        // What is refused at once is told by the next poll.
+        if !self.done.is_empty() {
+            return Some(Instant(0));
+        }
         if !self.is_stalled() {
             return self.inner.next_event();
         }
