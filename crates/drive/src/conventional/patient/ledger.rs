@@ -1,7 +1,6 @@
 //! What a disk has answered as written and has not flushed: with its volatile cache it may lose that when it is away.
 
 use base::frame::Frame;
-use base::units::BLOCK_BYTES;
 use base::xor::Block;
 use std::collections::BTreeMap;
 
@@ -9,8 +8,6 @@ use std::collections::BTreeMap;
 const FLUSHED_FROM: usize = 8192;
 /// Most blocks, but for those of writes that are under way: 64 MiB.
 const BLOCKS_MAX: usize = 2 * FLUSHED_FROM;
-/// Blocks that are kept for their memory.
-const SPARE_MAX: usize = 256;
 
 /// Newest content of a block.
 #[derive(Debug)]
@@ -26,7 +23,6 @@ pub(super) struct Ledger {
     blocks: BTreeMap<u64, Kept>,
     /// Writes that were noted.
     writes: u64,
-    spare: Vec<Box<Block>>,
 }
 
 impl Ledger {
@@ -41,9 +37,7 @@ impl Ledger {
                     kept.data.copy_from_slice(&frame.data);
                 }
                 None => {
-                    let mut data = self.spare.pop().unwrap_or_else(|| Box::new([0; BLOCK_BYTES]));
-                    data.copy_from_slice(&frame.data);
-                    self.blocks.insert(place, Kept { number, data });
+                    self.blocks.insert(place, Kept { number, data: Box::new(frame.data) });
                 }
             }
         }
@@ -53,9 +47,8 @@ impl Ledger {
     pub(super) fn forget(&mut self, place: u64, count: u64) {
         let places: Vec<u64> = self.blocks.range(place..place + count).map(|(place, _)| *place).collect();
         for place in places {
-            self.spare.extend(self.blocks.remove(&place).map(|kept| kept.data));
+            self.blocks.remove(&place);
         }
-        self.spare.truncate(SPARE_MAX);
     }
 
     /// What a flush covers that begins now.
@@ -65,10 +58,7 @@ impl Ledger {
 
     /// A flush is through that began at this mark.
     pub(super) fn flushed(&mut self, mark: u64) {
-        let spare = &mut self.spare;
-        let durable = self.blocks.extract_if(.., |_, kept| kept.number <= mark);
-        durable.for_each(|(_, kept)| spare.push(kept.data));
-        spare.truncate(SPARE_MAX);
+        self.blocks.retain(|_, kept| kept.number > mark);
     }
 
     /// The first run of blocks from a place on, of at most so many.
