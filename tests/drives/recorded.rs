@@ -181,8 +181,8 @@ fn durable_writes_to_files_of_fuse_are_flushed() {
             let op = Op::Write { sector: 16, frames: vec![Frame::zeroed(), Frame::zeroed()], durable };
             drive.submit(Instant(0), Command { token: Token(1), op });
             let mut completions = Vec::new();
-            let completion = bell::wait_for(&bell, || {
-                drive.poll(Instant(0), &mut completions);
+            let completion = bell::wait_for(&bell, |now| {
+                drive.poll(now, &mut completions);
                 completions.pop()
             });
             assert_eq!(completion.status, Status::Success);
