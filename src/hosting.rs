@@ -128,7 +128,8 @@ impl Hosting {
     }
 
     /// Prepares a drive; the seed is for its profile.
-    pub fn host(&self, drive: AnyDrive, seed: u64) -> Result<Hosted> {
+    pub fn host(&self, mut drive: AnyDrive, seed: u64) -> Result<Hosted> {
+        drive.wait_until(self.bell.heard());
         self.expect_polled(matches!(drive, AnyDrive::Nvme(_)))?;
         match drive {
             AnyDrive::Emulated(drive) => self.host_emulated(*drive, seed),

@@ -3,6 +3,7 @@
 use crate::conventional::OpenError;
 use crate::conventional::device::{self, DeviceDrive, is_conventional};
 use crate::emulated::{self, DriveError, DriveProblem, EmulatedDrive};
+use crate::hosted::Heard;
 use crate::inband;
 use crate::nvme::node;
 use crate::nvme::open::{self, OpenDrive, WornZones};
@@ -176,9 +177,21 @@ impl AnyDrive {
         }
     }
 
-    /// The drive as it is, in the caller's thread.
+    /// Until somebody sleeps until the drive's bell rings, a poll waits a moment for answers of a device.
+    pub fn wait_until(&mut self, heard: Heard) {
+        match self {
+            // Either it is done at once, or it has a thread, which knows.
+            AnyDrive::Emulated(_) => {}
+            AnyDrive::Conventional(drive) => drive.drive.device_mut().wait_until(heard),
+            AnyDrive::Nvme(drive) => drive.drive.wait_until(heard),
+            AnyDrive::Zoned(drive) => drive.wait_until(heard),
+        }
+    }
+
+    /// The drive as it is, in the caller's thread: nobody listens to its bell.
     #[must_use]
-    pub fn into_device(self) -> Box<dyn ZonedDevice> {
+    pub fn into_device(mut self) -> Box<dyn ZonedDevice> {
+        self.wait_until(Heard::default());
         match self {
             AnyDrive::Emulated(drive) => drive,
             AnyDrive::Conventional(drive) => Box::new(drive.drive),

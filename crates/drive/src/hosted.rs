@@ -22,7 +22,7 @@ mod histogram;
 mod tests;
 mod worker;
 
-pub use bell::Bell;
+pub use bell::{Bell, Heard};
 
 use crate::answer::{Asked, frames_of};
 use crate::emulated::EmulatedDrive;

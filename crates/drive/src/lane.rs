@@ -2,10 +2,13 @@
 //!
 //! A *polled* lane (IORING_SETUP_IOPOLL) has no interrupts: a completion is found only by whoever asks the kernel for it, so its
 //! owner asks as long as something is in flight. The driver needs queues for that ([`can_poll`]).
+//!
+//! Before service, when nobody sleeps until a bell rings, a look waits a moment for completions: its caller would only look again.
 
+use crate::hosted::Heard;
 use base::kernel_calls::KernelCalls;
-use io_uring::cqueue;
-use io_uring::{IoUring, squeue};
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, squeue};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io;
@@ -16,6 +19,8 @@ use std::os::unix::fs::MetadataExt;
 const SUBMISSIONS_MAX: u32 = 256;
 /// Completions that may be waiting. The kernel keeps more if they come.
 const COMPLETIONS_MAX: u32 = 1024;
+/// Time that a look waits for completions before service, in nanoseconds.
+const MOMENT: u32 = 1_000_000;
 
 /// See the module.
 pub(crate) struct Lane<S = squeue::Entry, C = cqueue::Entry>
@@ -31,6 +36,8 @@ where
     /// Completions that had to be taken before their time.
     early: Vec<C>,
     calls: KernelCalls,
+    /// A look waits a moment until this is set; never without it.
+    waits_until: Option<Heard>,
 }
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
@@ -50,6 +57,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
             in_flight: 0,
             early: Vec::new(),
             calls: KernelCalls { is_polled, ..KernelCalls::default() },
+            waits_until: None,
         })
     }
 
@@ -61,6 +69,11 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
         // There may be none yet.
         let _ = self.uring.submitter().unregister_eventfd();
         self.uring.submitter().register_eventfd(bell.as_raw_fd())
+    }
+
+    /// Until somebody sleeps until the bell rings, a look waits a moment.
+    pub(crate) fn wait_until(&mut self, heard: Heard) {
+        self.waits_until = Some(heard);
     }
 
     /// Queues an operation.
@@ -90,6 +103,9 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
     /// Tells the kernel what is queued, and takes the completions that have come.
     pub(crate) fn take(&mut self, mut each: impl FnMut(C)) {
         self.tell_kernel();
+        if self.in_flight > 0 && self.early.is_empty() && self.uring.completion().is_empty() && self.waits() {
+            self.wait_a_moment();
+        }
         let taken = self.early.drain(..).chain(self.uring.completion());
         let in_flight = &mut self.in_flight;
         taken.for_each(|entry| {
@@ -111,6 +127,17 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
             log::debug!("operations are submitted later: {error}");
             self.queued = true;
         }
+    }
+
+    fn waits(&self) -> bool {
+        !self.calls.is_polled && self.waits_until.as_ref().is_some_and(|heard| !heard.is_set())
+    }
+
+    fn wait_a_moment(&mut self) {
+        self.calls.calls += 1;
+        let moment = Timespec::new().nsec(MOMENT);
+        // That the moment is over is an error, too: whoever looks looks again.
+        let _ = self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&moment));
     }
 
     fn call(&mut self) -> io::Result<()> {
@@ -141,4 +168,38 @@ pub(crate) fn can_poll(device: &File) -> bool {
     let queues = ["queue", "../queue"];
     let says = |queue| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/io_poll"));
     queues.into_iter().find_map(|queue| says(queue).ok()).is_some_and(|says| says.trim() == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io_uring::opcode;
+
+    /// Looks that it takes until a pause of 5 ms is over.
+    #[allow(unsafe_code)]
+    fn looks(lane: &mut Lane) -> u32 {
+        let pause = Timespec::new().nsec(5_000_000);
+        // SAFETY: the pause outlives its completion.
+        // WHY: an operation that takes a while on every host.
+        unsafe { lane.push(&opcode::Timeout::new(&raw const pause).build()) };
+        let (mut looks, mut is_over) = (0, false);
+        while !is_over {
+            looks += 1;
+            lane.take(|entry| is_over = entry.result() == -libc::ETIME);
+        }
+        looks
+    }
+
+    #[test]
+    fn a_look_waits_a_moment_until_somebody_listens() {
+        let mut lane = Lane::new(false).expect("a ring");
+        let bell = crate::hosted::Bell::new().expect("a bell");
+        lane.wait_until(bell.heard());
+        assert!(looks(&mut lane) <= 50, "each is up to a millisecond");
+        assert!(lane.waits() && lane.calls().operations == 1);
+        bell.listen();
+        assert!(!lane.waits());
+        looks(&mut lane);
+        assert_eq!(lane.calls().operations, 2);
+    }
 }

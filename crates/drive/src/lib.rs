@@ -28,4 +28,4 @@ pub mod units;
 pub mod zoned;
 
 pub use emulated::{TimedDrive, timing};
-pub use hosted::{Bell, HostedDrive, Room, Works};
+pub use hosted::{Bell, Heard, HostedDrive, Room, Works};

@@ -34,6 +34,7 @@ mod tests;
 mod wire;
 
 use crate::answer::{Asked, block_count, frames_of};
+use crate::hosted::Heard;
 use base::frame::Frame;
 use base::loss::Loss;
 use base::time::{Instant, Nanos};
@@ -144,6 +145,11 @@ impl NvmeDrive<Ring> {
     /// When the kernel refuses it.
     pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.queue.set_bell(bell)
+    }
+
+    /// Until somebody sleeps until the bell rings, a poll waits a moment for answers.
+    pub fn wait_until(&mut self, heard: Heard) {
+        self.queue.wait_until(heard);
     }
 
     /// From now on answers are asked for until they come, and make no bell ring. False when the driver has no queues for that.

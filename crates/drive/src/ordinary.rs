@@ -22,6 +22,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use crate::hosted::Heard;
 use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
@@ -167,6 +168,13 @@ impl OrdinaryDrive {
     /// From now on commands that the kernel refuses for now are tried again for so long.
     pub fn set_patience(&mut self, patience: Nanos) {
         self.not_now.set_patience(patience);
+    }
+
+    /// Until somebody sleeps until the bell rings, a poll waits a moment for answers of a disk.
+    pub fn wait_until(&mut self, heard: Heard) {
+        if let Way::Ring(ring) = &mut self.way {
+            ring.wait_until(heard);
+        }
     }
 
     /// From now on answers of a disk make this eventfd readable.

@@ -23,6 +23,7 @@ pub use elsewhere::journal_at;
 pub use shape::{Shape, ShapeError};
 
 use crate::answer::{Asked, block_count, frames_of, status_of};
+use crate::hosted::Heard;
 use crate::ordinary::OrdinaryDrive;
 use ::block::device::{self as block_device, BlockDevice};
 use base::frame::Frame;
@@ -73,6 +74,11 @@ impl ZonedDisk {
     pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.disk.set_bell(bell)?;
         self.helper.set_bell(bell)
+    }
+
+    /// Until somebody sleeps until the bell rings, a poll waits a moment for reads and writes.
+    pub fn wait_until(&mut self, heard: Heard) {
+        self.disk.wait_until(heard);
     }
 
     /// From now on reads, writes and flushes that the kernel refuses for now are tried again for so long.

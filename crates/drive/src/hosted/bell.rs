@@ -12,7 +12,18 @@ pub struct Bell(Arc<State>);
 #[derive(Debug)]
 struct State {
     descriptor: OwnedFd,
-    is_heard: AtomicBool,
+    heard: Heard,
+}
+
+/// Whether somebody sleeps until drives have something to say. Until then a drive that is polled waits a moment for its answers, because
+/// its owner would only ask again. Copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Heard(Arc<AtomicBool>);
+
+impl Heard {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Bell {
@@ -22,7 +33,7 @@ impl Bell {
     /// When the system has no descriptors left.
     pub fn new() -> std::io::Result<Bell> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Bell(Arc::new(State { descriptor, is_heard: AtomicBool::new(false) })))
+        Ok(Bell(Arc::new(State { descriptor, heard: Heard::default() })))
     }
 
     /// A descriptor that becomes readable, edge by edge, whenever a drive has answers.
@@ -33,14 +44,19 @@ impl Bell {
         self.0.descriptor.try_clone()
     }
 
-    /// From now on somebody sleeps until the bell rings. Before that, a drive that is polled waits a moment for its
-    /// answers, because its owner would only ask again.
+    /// From now on somebody sleeps until the bell rings.
     pub fn listen(&self) {
-        self.0.is_heard.store(true, Ordering::Release);
+        self.0.heard.0.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody does.
+    #[must_use]
+    pub fn heard(&self) -> Heard {
+        self.0.heard.clone()
     }
 
     pub(super) fn is_heard(&self) -> bool {
-        self.0.is_heard.load(Ordering::Acquire)
+        self.0.heard.is_set()
     }
 
     /// Rings once.

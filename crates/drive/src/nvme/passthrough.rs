@@ -9,6 +9,7 @@
 
 use super::open::Node;
 use super::wire::{Action, COMMAND_BYTES, Encoded, Payload, encode};
+use crate::hosted::Heard;
 use crate::lane::Lane;
 use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
@@ -102,6 +103,11 @@ impl Ring {
     /// When the kernel refuses it.
     pub(super) fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.lane.set_bell(bell)
+    }
+
+    /// Until somebody sleeps until the bell rings, a look for answers waits a moment.
+    pub(super) fn wait_until(&mut self, heard: Heard) {
+        self.lane.wait_until(heard);
     }
 
     /// From now on answers are asked for until they come. False when the driver has no queues for that.

@@ -6,6 +6,7 @@
 
 use super::commands::{Answer, Call, Task, called};
 use super::page::{self, Page};
+use crate::hosted::Heard;
 use crate::lane::Lane;
 use base::kernel_calls::KernelCalls;
 use base::slab::Slab;
@@ -77,6 +78,11 @@ impl FileRing {
     /// When the kernel refuses it.
     pub(super) fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
         self.lane.set_bell(bell)
+    }
+
+    /// Until somebody sleeps until the bell rings, a look for answers waits a moment.
+    pub(super) fn wait_until(&mut self, heard: Heard) {
+        self.lane.wait_until(heard);
     }
 
     /// Queues the next call of a command.

@@ -9,6 +9,7 @@ use crate::any::Emptied;
 use crate::conventional;
 use crate::conventional::device::size_of;
 use crate::emulated::{DriveError, DriveProblem};
+use crate::hosted::Heard;
 use crate::inband::header::{HeaderError, Label};
 use crate::inband::layout::{JOURNAL_ZONES, Layout, LayoutError};
 use crate::inband::{
@@ -87,6 +88,11 @@ impl DiskDrive {
         let joined = self.drive.device_mut();
         joined.device_mut().set_bell(bell)?;
         joined.pair_mut().map_or(Ok(()), |pair| pair.disk_mut().set_bell(bell))
+    }
+
+    /// Until somebody sleeps until the bell rings, a poll waits a moment for reads and writes; not for those of a journal elsewhere.
+    pub fn wait_until(&mut self, heard: Heard) {
+        self.drive.device_mut().device_mut().wait_until(heard);
     }
 }
 
