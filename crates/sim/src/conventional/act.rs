@@ -115,6 +115,7 @@ pub fn draw(plan: &Plan) -> Vec<Act> {
 
 /// The same, and the disk is away now and then.
 fn with_outages(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    assert!(plan.is_patient && plan.latency > 0, "somebody waits for a disk that takes its time");
     let mut random = Random::from_seed(plan.seed ^ 0x0a3a_7001);
     let rarity = 4 + random.below(40);
     let mut with = Vec::new();

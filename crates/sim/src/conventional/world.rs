@@ -403,6 +403,7 @@ impl ConventionalWorld {
         assert!(self.plan.is_patient, "nobody waits for a disk that is away");
         self.tally.outages += 1;
         let before = if self.drive().is_stalled() { self.outages.away } else { 0 };
+        assert!(away.nanos > 0, "a disk is away for some time");
         self.outages.away = before + away.nanos + 1_000_000_000;
         self.is_faulty |= self.outages.away >= PATIENCE.0 - 5_000_000_000;
         // One that has nothing to do, and is the same device all the time, loses its power without anybody's knowledge.

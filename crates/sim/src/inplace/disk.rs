@@ -375,6 +375,10 @@ impl Disk {
             self.tear(&flight.command.op);
         }
         self.in_flight.append(&mut flights);
+        assert!(
+            self.in_flight.iter().all(|flight| flight.is_cut),
+            "a command outlives that its disk goes away"
+        );
     }
 }
 
@@ -498,6 +502,7 @@ impl DiskHandle {
         }
         let Outage { until, removals, .. } = disk.faults.outage;
         let until = until.max(now + Nanos(away.nanos));
+        assert!(disk.in_flight.iter().all(|flight| flight.is_cut), "what it had is cut off");
         disk.faults.outage = Outage { now, until, removals: removals + u32::from(away.is_removed) };
     }
 
@@ -510,6 +515,7 @@ impl DiskHandle {
     pub fn returned(&self) -> Option<DiskHandle> {
         let disk = self.lock();
         let Outage { now, until, removals } = disk.faults.outage;
+        assert!(self.removals <= removals, "a disk is looked for by a handle of later");
         (now >= until && !disk.is_dead).then(|| DiskHandle { removals, ..self.clone() })
     }
 
@@ -697,6 +703,7 @@ impl BlockDevice for DiskHandle {
         assert!(due >= now, "a command that is given at {now:?} was due {due:?}");
         disk.faults.outage.now = now;
         let outage = disk.faults.outage;
+        assert!(self.removals <= outage.removals, "a handle is of a time that was");
         let is_cut = now < outage.until || self.removals < outage.removals;
         disk.in_flight.push(Flight { due, port: self.port, command, covers, is_cut });
     }
