@@ -97,14 +97,7 @@ impl Hosting {
 
     /// Refuses a drive that cannot be polled, if that is asked for.
     fn expect_polled(&self, is_polled: bool) -> Result<()> {
-        if is_polled || !self.polls {
-            return Ok(());
-        }
-        Err(Exit::Usage.error(
-            "--poll: this drive cannot be polled; NVMe drives with zones and metadata (/dev/ngXnY) can, where their driver has queues for \
-             that (/sys/block/nvmeXnY/queue/io_poll is 1): `nvme.poll_queues=2` on the kernel's command line, or `modprobe nvme \
-             poll_queues=2`, makes some; or leave --poll out",
-        ))
+        if is_polled || !self.polls { Ok(()) } else { Err(cannot_be_polled()) }
     }
 
     /// Returns the profile whose timing drives take, if any.
@@ -213,6 +206,15 @@ impl Hosting {
         };
         Ok(Hosted { device, pace: None, wake_fd: None })
     }
+}
+
+/// Why a drive cannot be polled, and what helps.
+pub fn cannot_be_polled() -> anyhow::Error {
+    Exit::Usage.error(
+        "--poll: this drive cannot be polled; NVMe drives with zones and metadata (/dev/ngXnY) can, where their driver has queues for \
+         that (/sys/block/nvmeXnY/queue/io_poll is 1): `nvme.poll_queues=2` on the kernel's command line, or `modprobe nvme \
+         poll_queues=2`, makes some; or leave --poll out",
+    )
 }
 
 /// Major and minor number of a release of Linux.

@@ -16,7 +16,7 @@ use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of
 use crate::exports::table::ExportList;
 use crate::exports::wanted::Wanted;
 use crate::force::Force;
-use crate::hosting::Hosting;
+use crate::hosting::{Hosting, cannot_be_polled};
 use crate::kernel_calls::KernelCallsReport;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
@@ -77,6 +77,10 @@ pub fn up(options: &Up) -> Result<Exit> {
                 );
             }
             directory
+        }
+        // It would be made of emulated drives.
+        Err(error) if Exit::of(&error) == Exit::Absent && options.service.poll => {
+            return Err(cannot_be_polled());
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
             let (directory, _) =

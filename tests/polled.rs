@@ -50,6 +50,9 @@ fn emulated_drives_cannot_be_polled() {
     // Or the kernel is too old.
     refused(&["serve", text(&dir), "--poll"], 2, "--poll");
     Server::serve(&dir).stop();
+    let none = scratch.join("none");
+    refused(&["up", "--dir", text(&none), "--size", "64MiB", "--poll"], 2, "--poll");
+    assert!(!none.exists(), "nothing is made that cannot be served so");
 }
 
 fn kernel_calls(dir: &Path) -> Vec<Value> {
