@@ -530,6 +530,33 @@ fn a_drive_that_is_given_up_answers_at_once() {
     assert!(!rig.drive.is_stalled());
 }
 
+/// Whoever sleeps until the next event is told of what no drive answers any more.
+#[test]
+fn answers_that_nothing_below_gives_are_an_event() {
+    let command = |token, zone| Command { token: Token(token), zone: ZoneIndex(zone), op: append(&[1]) };
+    let mut rig = Rig::new();
+    rig.core().holds = true;
+    rig.give(1, 2, append(&[1, 2]));
+    rig.core().holds = false;
+    rig.cut(&[Partly(1)]);
+    assert_eq!((rig.answers(), rig.drive.next_event()), (vec![(1, WriteFault, 0)], None));
+    rig.drive.submit(rig.now, command(2, 2));
+    assert_eq!(rig.drive.next_event(), Some(Instant(0)), "its zone is spoilt");
+    rig.turn();
+    assert_eq!((rig.answers(), rig.drive.next_event()), (vec![(2, WriteFault, 0)], None));
+
+    rig.core().is_away = true;
+    rig.give(3, 3, append(&[1]));
+    rig.drive.abandon();
+    assert_eq!(rig.drive.next_event(), Some(Instant(0)), "the drive was given up");
+    rig.turn();
+    assert_eq!((rig.answers(), rig.drive.next_event()), (vec![(3, DeviceGone, 0)], None));
+    rig.drive.submit(rig.now, command(4, 3));
+    assert_eq!(rig.drive.next_event(), Some(Instant(0)), "the drive is lost");
+    rig.turn();
+    assert_eq!((rig.answers(), rig.drive.next_event()), (vec![(4, DeviceGone, 0)], None));
+}
+
 #[test]
 fn before_service_nobody_is_patient() {
     let mut rig = Rig::new();
