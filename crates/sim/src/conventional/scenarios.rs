@@ -51,6 +51,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     runs.map(|(name, acts)| (name, Run { plan: Plan { is_volatile: volatile(name), ..plan() }, acts }))
         .chain([("torn-records-of-two-openings", torn_twice())])
         .chain(outages())
+        .chain([lost_behind_a_discard()])
         .collect()
 }
 
@@ -108,6 +109,14 @@ fn outages() -> Vec<(&'static str, Run)> {
     ];
     let plan = Plan { is_volatile: true, is_patient: true, discards: false, ..plan() };
     runs.into_iter().map(|(name, acts)| (name, Run { plan: plan.clone(), acts })).collect()
+}
+
+/// A disk is given up while a write waits for the discard of its zone: it is refused as soon as it is given, and has to be told.
+fn lost_behind_a_discard() -> (&'static str, Run) {
+    let for_ever = Act::Away(Away { nanos: 70_000_000_000, loses_power: true, is_removed: true });
+    let acts = [settled(vec![write(0, 5), Act::Reset(0)]), vec![for_ever, write(0, 1), Act::Settle]].concat();
+    let plan = Plan { is_patient: true, ..plan() };
+    ("a-disk-is-lost-behind-a-discard", Run { plan, acts })
 }
 
 /// Torn records of two openings that add up to a third: a seed found it, and its disk has to tear in the same places.
