@@ -223,6 +223,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "slots-zone-taken",
     "slots-zone-without-header",
     "slots-zones-finished",
+    "slots-zones-for-clients",
     "stale-reads",
     "summaries-hide-nothing",
     "summaries-out-of-caches",

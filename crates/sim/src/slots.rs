@@ -1,4 +1,4 @@
-//! Judge of `auto`: slots of the write area are used while few blocks are under way, and only then (ADR 85).
+//! Judge of `auto`: slots of the write area are used while few blocks are under way, and only then (ADR 85). `zones`: the area's zones.
 //!
 //! ```text
 //!   under way   1 1 3 1 1 1 1 1 1 1 1 1 1 1 ...      3+1, two find drives of their own; of the last 4 writes
@@ -6,10 +6,13 @@
 //! ```
 //! The engine says what is under way and how many blocks went to slots; what it remembers of that is held against this.
 
+mod zones;
+
 use crate::engine::{Array, Volume};
 use crate::plan::Plan;
 use crate::tally::Failure;
 use array::log::policy::slots::{SlotDemand, SlotUse};
+use zones::{Pace, ZoneJudge};
 
 /// Writes in a row, each alone, of which one at least goes to a slot: a block may be on its way to the log, or join others of the collector.
 const ALONE_MAX: u32 = 8;
@@ -28,6 +31,7 @@ pub(crate) struct SlotJudge {
     lone_from: Option<u64>,
     /// Writes that were alone in a row, and went elsewhere.
     elsewhere: u32,
+    zones: ZoneJudge,
 }
 
 impl SlotJudge {
@@ -36,7 +40,10 @@ impl SlotJudge {
         let Array::Log(config) = array else { return None };
         let tuning = plan.tuning();
         let places = config.slot_places().filter(|_| tuning.slot_use == SlotUse::Idle && !plan.biza)?;
+        let zones = u64::from(tuning.write_area_zones * places.members);
+        let zones_blocks = zones * u64::from(config.geometry.zone_capacity_blocks);
         Some(SlotJudge {
+            zones: ZoneJudge::new(zones_blocks),
             blocks_max: u64::from(places.members / places.copies),
             writes: tuning.tuned.demand_writes.into(),
             before: SlotDemand::default(),
@@ -56,6 +63,7 @@ impl SlotJudge {
         if now.writes_admitted < self.before.writes_admitted {
             // Another engine begins anew.
             (self.before, self.busy_at, self.lone_from, self.elsewhere) = (SlotDemand::default(), 0, None, 0);
+            self.zones.begin_anew();
         }
         let before = std::mem::replace(&mut self.before, now);
         let since = now.writes_admitted - self.busy_at;
@@ -68,14 +76,25 @@ impl SlotJudge {
         if now.blocks_under_way > self.blocks_max {
             self.busy_at = now.writes_admitted;
         }
+        let admitted = now.writes_admitted - before.writes_admitted;
+        self.zones.judge(now, self.pace(now), admitted)?;
         self.judge_alone(before, now)
+    }
+
+    /// What clients did of late: the engine remembers what was under way for as many writes, and at most for twice as many.
+    fn pace(&self, now: SlotDemand) -> Pace {
+        let since = now.writes_admitted - self.busy_at;
+        match since {
+            _ if since >= 2 * self.writes => Pace::Calm,
+            _ if self.busy_at > 0 && since < self.writes => Pace::Busy,
+            _ => Pace::Between,
+        }
     }
 
     /// Whether writes that are alone go to slots.
     fn judge_alone(&mut self, before: SlotDemand, now: SlotDemand) -> Result<(), String> {
         let admitted = now.writes_admitted - before.writes_admitted;
-        let is_calm = now.writes_admitted >= self.busy_at + 2 * self.writes;
-        if !is_calm || !now.has_slots || admitted > 1 || now.blocks_under_way > 1 {
+        if self.pace(now) != Pace::Calm || !now.has_slots || admitted > 1 || now.blocks_under_way > 1 {
             (self.lone_from, self.elsewhere) = (None, 0);
             return Ok(());
         }
@@ -111,6 +130,7 @@ mod tests {
             busy_at: 0,
             lone_from: None,
             elsewhere: 0,
+            zones: ZoneJudge::new(0),
         };
         let mut demand = SlotDemand { has_slots: true, ..SlotDemand::default() };
         for (writes, at_once, goes_to_slot) in runs {

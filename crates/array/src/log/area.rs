@@ -26,7 +26,7 @@ use base::erasure::PieceSet;
 use base::units::Lba;
 use slots::{SlotPlaces, Slots, Version};
 use std::ops::Range;
-pub use zones::NoWriteArea;
+pub use zones::{AreaState, NoWriteArea};
 
 /// Writes of slots in flight, at most: more than drives have queues.
 pub const SLOT_WRITES_MAX: usize = 256;

@@ -87,6 +87,21 @@ pub enum NoWriteArea {
     },
 }
 
+/// What the area does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AreaState {
+    /// It is opened, or given up.
+    #[default]
+    Between,
+    /// It has zones, and slots are written.
+    Open,
+    /// It has no zones.
+    Closed {
+        /// It could have.
+        has_room: bool,
+    },
+}
+
 impl Shard {
     /// Why the write area cannot have so many zones of each drive.
     #[must_use]
@@ -170,10 +185,15 @@ impl Shard {
     }
 
     fn may_open_area(&self) -> bool {
-        let zones = self.area_zones_now();
-        zones > 0
+        self.has_room_for_area()
             && self.core.counters.user_blocks_written >= self.area.opens_at
             && !self.area_yields()
+    }
+
+    /// True when nothing is in the way of an area but clients who need the space.
+    fn has_room_for_area(&self) -> bool {
+        let zones = self.area_zones_now();
+        zones > 0
             && self.is_well()
             && self.rescue.flush == RecoveryFlush::Done
             && !self.rescue.is_void
@@ -182,6 +202,15 @@ impl Shard {
             && self.core.segments.area_count() + zones <= self.core.config.area_segments_max()
             && self.core.segments.active_count() + zones + ACTIVE_ZONES_KEPT
                 < self.core.config.geometry.active_zones_max
+    }
+
+    /// What the area does, for those who judge it.
+    pub(in crate::log) fn area_state(&self) -> AreaState {
+        match self.area.stage {
+            Stage::Open => AreaState::Open,
+            Stage::Closed => AreaState::Closed { has_room: self.has_room_for_area() },
+            Stage::Opening | Stage::Retiring => AreaState::Between,
+        }
     }
 
     /// Asserts what must hold of slots between events: the index knows nothing of what slots hold.

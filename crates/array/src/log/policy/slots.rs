@@ -8,6 +8,7 @@
 //! fewer commands of everything was built and measured, and lost (ADR 85).
 
 use crate::log::Shard;
+use crate::log::area::AreaState;
 use crate::log::area::slots::SlotPlaces;
 use crate::log::core::Core;
 use crate::log::policy::adaptive::Demand;
@@ -68,6 +69,12 @@ pub struct SlotDemand {
     pub slot_blocks: u64,
     /// A small write could go to a slot.
     pub has_slots: bool,
+    /// What the area does.
+    pub area: AreaState,
+    /// What is written must soon be collected.
+    pub is_space_short: bool,
+    /// Blocks that clients have written.
+    pub user_blocks: u64,
 }
 
 impl Shard {
@@ -80,6 +87,9 @@ impl Shard {
             writes_admitted: self.clients.demand.admitted(),
             slot_blocks: self.core.counters.slot_blocks_written,
             has_slots: is_open && self.small_blocks() > 1,
+            area: self.area_state(),
+            is_space_short: self.core.is_space_short(),
+            user_blocks: self.core.counters.user_blocks_written,
         }
     }
 }
