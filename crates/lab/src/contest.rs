@@ -42,8 +42,7 @@ const FILL_KIB: u32 = 64;
 /// Turnovers that are written before the measurement, and in it: one is as much as the drives hold, the reserve included. Segments that were
 /// filled in order are collected in order, so the collector's work comes in waves, which are over after two turnovers. Half a volume after one
 /// and a half others was a crest for one contestant and a trough for another (docs/experiments.md).
-const WARM_UP_TURNOVERS: f64 = 2.0;
-const MEASURED_TURNOVERS: f64 = 1.0;
+const TURNOVERS: [f64; 2] = [2.0, 1.0];
 
 /// Contest to hold.
 #[derive(Debug)]
@@ -152,6 +151,8 @@ pub struct Outcome {
     pub seed: u64,
     /// Amount written, as a multiple of what is usual.
     pub scale: f64,
+    /// Turnovers that were written before the measurement, and in it, at scale 1.
+    pub turnovers: [f64; 2],
     /// Verdicts by cell.
     pub cells: Vec<Judged>,
     /// All of them together.
@@ -189,7 +190,7 @@ pub fn run(options: &Options, done: impl Fn(usize, usize, &str) + Sync) -> Resul
     let cells: Vec<Judged> =
         cells.iter().zip(scores.chunks(contestants.len())).map(judge).collect::<Result<_>>()?;
     let summary = Summary::of(&cells);
-    Ok(Outcome { seed: options.seed, scale: options.scale, cells, summary })
+    Ok(Outcome { seed: options.seed, scale: options.scale, turnovers: TURNOVERS, cells, summary })
 }
 
 /// Decisions of the adaptive policy in a cell.
@@ -212,8 +213,7 @@ pub fn explain(seed: u64, cell: u64, scale: f64) -> Result<Explained> {
     let mut load = prepare(&mut rig, &cell)?;
     rig.keep_decisions();
     let begin = rig.now();
-    let requests =
-        load_requests(&cell, rig.volume_blocks(), (WARM_UP_TURNOVERS + MEASURED_TURNOVERS) * scale);
+    let requests = load_requests(&cell, rig.volume_blocks(), TURNOVERS.iter().sum::<f64>() * scale);
     traffic::run(&mut rig, &mut load, requests)?;
     Ok(Explained { begin, decided: rig.take_decisions(), cell })
 }
@@ -245,7 +245,7 @@ fn measure_plan(cell: &Cell, plan: Plan, scale: f64) -> Result<Option<Scores>> {
     let mut rig = Rig::new(plan)?;
     let mut load = prepare(&mut rig, cell)?;
     let requests = |turnovers: f64| load_requests(cell, rig.volume_blocks(), turnovers * scale);
-    let (warm_up, measured) = (requests(WARM_UP_TURNOVERS), requests(MEASURED_TURNOVERS));
+    let [warm_up, measured] = TURNOVERS.map(requests);
     traffic::run(&mut rig, &mut load, warm_up)?;
     let before = *rig.volume().engine.counters();
     let measured = traffic::run(&mut rig, &mut load, measured)?;

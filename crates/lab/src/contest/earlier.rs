@@ -2,7 +2,7 @@
 //! that all share was changed. So a policy that is being worked on is judged in a seventeenth of the time.
 
 use super::cell::Cell;
-use super::{Contestant, Options, Scores};
+use super::{Contestant, Options, Scores, TURNOVERS};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 pub struct Earlier {
     seed: u64,
     scale: f64,
+    turnovers: [f64; 2],
     /// By number: the cell in words, and scores by the name of a contestant.
     cells: BTreeMap<u64, (String, BTreeMap<String, Scores>)>,
 }
@@ -22,6 +23,9 @@ pub struct Earlier {
 struct Saved {
     seed: u64,
     scale: f64,
+    /// None were told of while volumes were counted.
+    #[serde(default)]
+    turnovers: [f64; 2],
     cells: Vec<SavedCell>,
 }
 
@@ -39,9 +43,9 @@ struct SavedNumber {
 
 impl From<Saved> for Earlier {
     fn from(saved: Saved) -> Earlier {
-        let Saved { seed, scale, cells } = saved;
+        let Saved { seed, scale, turnovers, cells } = saved;
         let cell = |cell: SavedCell| (cell.cell.index, (cell.name, cell.fixed.into_iter().collect()));
-        Earlier { seed, scale, cells: cells.into_iter().map(cell).collect() }
+        Earlier { seed, scale, turnovers, cells: cells.into_iter().map(cell).collect() }
     }
 }
 
@@ -52,7 +56,11 @@ impl Earlier {
     /// The first difference.
     #[allow(clippy::float_cmp, reason = "a scale is compared with the text of itself")]
     pub(super) fn check(&self, options: &Options, cells: &[Cell]) -> Result<()> {
-        let Earlier { seed, scale, .. } = *self;
+        let Earlier { seed, scale, turnovers, .. } = *self;
+        ensure!(
+            turnovers == TURNOVERS,
+            "the earlier contest wrote and measured other amounts, as those of before did: hold it again"
+        );
         ensure!(seed == options.seed, "the earlier contest was of seed {seed}, not {}", options.seed);
         ensure!(scale == options.scale, "the earlier contest was at scale {scale}, not {}", options.scale);
         for cell in cells {

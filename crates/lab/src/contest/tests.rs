@@ -54,6 +54,11 @@ fn a_contest_repeats() {
     options.earlier = Some(serde_json::from_str(&text(&one)).expect("its own JSON"));
     let again = run(&options, |_, _, _| {}).expect("a contest");
     assert_eq!(text(&again), text(&one), "fixed configurations score what they did");
+    let before = text(&one).replace("\"turnovers\"", "\"volumes\"");
+    options.earlier = Some(serde_json::from_str(&before).expect("JSON of before"));
+    let refused = run(&options, |_, _, _| {}).expect_err("other amounts");
+    assert!(refused.to_string().contains("hold it again"), "{refused}");
+    options.earlier = Some(serde_json::from_str(&text(&one)).expect("its own JSON"));
     options.first = 1;
     let other = run(&options, |_, _, _| {}).expect_err("another cell");
     assert!(other.to_string().contains("setting 1 is not in the earlier contest"), "{other}");
