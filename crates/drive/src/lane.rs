@@ -6,6 +6,7 @@
 //! Before service, when nobody sleeps until a bell rings, a look waits a moment for completions: its caller would only look again.
 
 use crate::hosted::Heard;
+use crate::ordinary::open::queue_attribute;
 use base::kernel_calls::KernelCalls;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
@@ -13,7 +14,6 @@ use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 
 /// Operations that may be queued before the kernel is told; the ring submits early when full.
 const SUBMISSIONS_MAX: u32 = 256;
@@ -90,8 +90,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
             if let Err(error) = self.call() {
                 // The kernel takes no more before its completions are taken.
                 log::debug!("the queue is full: {error}");
-                let early = &mut self.early;
-                early.extend(self.uring.completion());
+                self.early.extend(self.uring.completion());
                 std::thread::yield_now();
             }
         }
@@ -161,13 +160,9 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Lane<S, C> {
     }
 }
 
-/// True when the driver of a block device has queues whose completions are polled; those of a partition are its disk's.
+/// True when the driver of a block device has queues whose completions are polled.
 pub(crate) fn can_poll(device: &File) -> bool {
-    let Ok(metadata) = device.metadata() else { return false };
-    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-    let queues = ["queue", "../queue"];
-    let says = |queue| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/io_poll"));
-    queues.into_iter().find_map(|queue| says(queue).ok()).is_some_and(|says| says.trim() == "1")
+    queue_attribute(device, "io_poll").is_some_and(|can| can == "1")
 }
 
 #[cfg(test)]

@@ -214,15 +214,16 @@ impl Opened {
         if self.is_file || !self.is_direct {
             return true;
         }
-        let Ok(metadata) = self.file.metadata() else { return true };
-        let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-        let device = format!("/sys/dev/block/{major}:{minor}");
-        // A partition's queue is that of its drive.
-        let cache = ["queue", "../queue"]
-            .into_iter()
-            .find_map(|queue| std::fs::read_to_string(format!("{device}/{queue}/write_cache")).ok());
-        cache.is_none_or(|cache| cache.trim() != "write through")
+        queue_attribute(&self.file, "write_cache").is_none_or(|cache| cache != "write through")
     }
+}
+
+/// What the kernel says of the queue of a block device; that of a partition is its drive's.
+pub(crate) fn queue_attribute(device: &File, name: &str) -> Option<String> {
+    let metadata = device.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let read = |queue| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/{name}")).ok();
+    ["queue", "../queue"].into_iter().find_map(read).map(|said| said.trim().to_owned())
 }
 
 fn flags(flags: OFlags) -> i32 {
