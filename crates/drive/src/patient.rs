@@ -41,7 +41,7 @@ use known::{Found, Line};
 use settle::{Blocks, Fate, Orphan, Orphans};
 use std::collections::BTreeMap;
 use wait::{LOOK_EVERY, Wait};
-use zone::condition::{Condition, Hiccups, Settled};
+use zone::condition::{Condition, Settled};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZonedDevice};
 
 /// Tokens of the drive's own commands; others count commands from zero.
@@ -103,7 +103,6 @@ pub struct Patient {
     zones: Vec<Line>,
     asking: Asking,
     wait: Wait,
-    hiccups: Hiccups,
     loss: Option<Loss>,
     done: Vec<Completion>,
     /// Kept for its memory.
@@ -130,7 +129,6 @@ impl Patient {
             zones: Vec::new(),
             asking: Asking::default(),
             wait: Wait::new(patience),
-            hiccups: Hiccups::default(),
             loss: None,
             done: Vec::new(),
             answers: Vec::new(),
@@ -271,8 +269,6 @@ impl Patient {
         self.enter(State::Stalled { since: now });
         self.asking = Asking { at: now, ..Asking::default() };
         self.wait.begin(now, is_cut_off);
-        self.hiccups.count += 1;
-        self.hiccups.stalled_since = Some(now);
         for pending in self.pending.values_mut() {
             if pending.kind == Kind::Read && pending.place == Place::Out {
                 pending.place = Place::Ghost;
@@ -445,9 +441,7 @@ impl Patient {
         }
         let again = self.pending.values().filter(|pending| pending.is_adrift()).count();
         settled.repeated += u32::try_from(again).unwrap_or(u32::MAX);
-        self.hiccups.stalled_since = None;
-        self.hiccups.last = Some(settled);
-        self.wait.is_cut_off = false;
+        self.wait.settle(settled);
         self.enter(State::Serving);
         self.resume(now);
     }
@@ -516,7 +510,7 @@ impl Patient {
         self.loss = Some(loss);
         // It may have the drive open by now.
         self.way_back = None;
-        self.hiccups.stalled_since = None;
+        self.wait.give_up();
         self.inner.abandon();
         let waiting: Vec<u64> = self
             .pending
@@ -609,8 +603,7 @@ impl ZonedDevice for Patient {
                 self.stall(now, is_cut_off);
             }
         }
-        let patience = if self.outlives { self.wait.patience } else { Nanos(0) };
-        let hiccups = Hiccups { patience, ..self.hiccups };
+        let hiccups = self.wait.hiccups(self.outlives);
         match self.state {
             State::Stalled { .. } | State::Settling { .. } => {
                 self.wait.is_cut_off |= inner.loss.is_some();

@@ -32,7 +32,7 @@ use crate::patient::wait::{LOOK_EVERY, Wait};
 use base::frame::Frame;
 use base::loss::Loss;
 use base::time::{Instant, Nanos};
-use block::condition::{Condition, Hiccups, Settled};
+use block::condition::{Condition, Settled};
 use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, Op, Status, Token};
 use command::{Ask, Pending, Place};
 use ledger::Ledger;
@@ -100,7 +100,6 @@ pub struct PatientDisk {
     ledger: Ledger,
     asking: Asking,
     wait: Wait,
-    hiccups: Hiccups,
     loss: Option<Loss>,
     done: Vec<Completion>,
     /// Kept for its memory.
@@ -138,7 +137,6 @@ impl PatientDisk {
             ledger: Ledger::default(),
             asking: Asking::default(),
             wait,
-            hiccups: Hiccups::default(),
             loss: None,
             done: Vec::new(),
             answers: Vec::new(),
@@ -350,8 +348,6 @@ impl PatientDisk {
         self.enter(State::Stalled { since: now });
         self.asking = Asking { count: self.asking.count, at: now, ..Asking::default() };
         self.wait.begin(now, is_cut_off);
-        self.hiccups.count += 1;
-        self.hiccups.stalled_since = Some(now);
         for pending in self.pending.values_mut() {
             match (&mut pending.place, pending.ask) {
                 (Place::Flushed, _) => pending.place = Place::Adrift(Vec::new()),
@@ -471,9 +467,7 @@ impl PatientDisk {
         self.finish_all(&failed, Status::WriteError);
         let is_adrift = |pending: &&Pending| matches!(pending.place, Place::Adrift(_));
         let repeated = u32::try_from(self.pending.values().filter(is_adrift).count()).unwrap_or(u32::MAX);
-        self.hiccups.stalled_since = None;
-        self.hiccups.last = Some(Settled { lasted: now.since(since), waited, landed: 0, repeated });
-        self.wait.is_cut_off = false;
+        self.wait.settle(Settled { lasted: now.since(since), waited, landed: 0, repeated });
         self.enter(State::Serving);
         self.resume(now);
     }
@@ -485,7 +479,7 @@ impl PatientDisk {
         self.loss = Some(loss);
         // It may have the disk open by now.
         self.way = None;
-        self.hiccups.stalled_since = None;
+        self.wait.give_up();
         self.inner.abandon();
         let waiting = self.pending.iter().filter(|(_, pending)| !pending.is_below());
         let waiting: Vec<u64> = waiting.map(|(number, _)| *number).collect();
@@ -535,8 +529,7 @@ impl BlockDevice for PatientDisk {
                 self.stall(now, is_cut_off);
             }
         }
-        let patience = if self.outlives { self.wait.patience } else { Nanos(0) };
-        let hiccups = Hiccups { patience, ..self.hiccups };
+        let hiccups = self.wait.hiccups(self.outlives);
         match self.state {
             State::Stalled { .. } | State::Restoring { .. } => {
                 self.wait.is_cut_off |= inner.loss.is_some();

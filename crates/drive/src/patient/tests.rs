@@ -6,6 +6,7 @@ use super::*;
 use crate::emulated::EmulatedDrive;
 use crate::inband::tests::{GEOMETRY, carry_out};
 use crate::inband::{self, InbandDrive};
+use base::hiccups::Hiccups;
 use std::sync::{Arc, Mutex};
 use zone::condition::Outstanding;
 use zone::device::Areas;

@@ -1,5 +1,6 @@
-//! How long a drive is waited for that is away.
+//! How long a drive is waited for that is away, and how often it was.
 
+use base::hiccups::{Hiccups, Settled};
 use base::time::{Instant, Nanos};
 
 /// Time between two looks at a drive that is stalled.
@@ -22,17 +23,38 @@ pub(crate) struct Wait {
     pub(crate) is_cut_off: bool,
     /// Ages of commands count from here.
     blind_until: Instant,
+    hiccups: Hiccups,
 }
 
 impl Wait {
     pub(crate) fn new(patience: Nanos) -> Wait {
         let (looked_at, blind_until) = (Instant(0), Instant(0));
-        Wait { patience, limit: None, looked_at, spent: Nanos(0), is_cut_off: false, blind_until }
+        let hiccups = Hiccups::default();
+        Wait { patience, limit: None, looked_at, spent: Nanos(0), is_cut_off: false, blind_until, hiccups }
     }
 
     /// A drive is waited for from now on.
     pub(crate) fn begin(&mut self, now: Instant, is_cut_off: bool) {
         (self.looked_at, self.spent, self.is_cut_off) = (now, Nanos(0), is_cut_off);
+        self.hiccups.count += 1;
+        self.hiccups.stalled_since = Some(now);
+    }
+
+    /// It is back.
+    pub(crate) fn settle(&mut self, settled: Settled) {
+        self.hiccups.last = Some(settled);
+        self.is_cut_off = false;
+        self.give_up();
+    }
+
+    /// It is waited for no more.
+    pub(crate) fn give_up(&mut self) {
+        self.hiccups.stalled_since = None;
+    }
+
+    /// Its hiccups so far, whether it is waited for now or not.
+    pub(crate) fn hiccups(&self, outlives: bool) -> Hiccups {
+        Hiccups { patience: if outlives { self.patience } else { Nanos(0) }, ..self.hiccups }
     }
 
     /// Time at which patience is over, if it runs.
