@@ -198,10 +198,11 @@ fn an_array_on_devices_is_assembled_by_its_uuid() {
     };
     let found = scanned(&["--dir", text(scratch.path())]).expect("scan finds it");
     assert_eq!((&found["state"], &found["members"]), (&"complete".into(), &4.into()), "{found:#}");
-    let at: Vec<&str> =
-        found["drives"].as_array().unwrap().iter().filter_map(|drive| drive["path"].as_str()).collect();
-    // They are told by their paths; which loop devices are free depends on what else runs.
+    let drives = found["drives"].as_array().unwrap();
+    let mut at: Vec<&str> = drives.iter().filter_map(|drive| drive["path"].as_str()).collect();
+    // Which loop devices are free depends on what else runs: `loop10` may be among them, before or behind `loop9`.
     let mut paths: Vec<&str> = devices.iter().map(|device| text(&device.0)).collect();
+    at.sort_unstable();
     paths.sort_unstable();
     assert_eq!(at, paths, "each drive once");
     // The files behind them, and nothing else.

@@ -98,7 +98,8 @@ fn hits_of_a_served_cache_are_set_beside_those_of_extstore() {
     let page = scratch.join("page.html");
     command.args(["lab", "cache", "hits", "--trace-format", "adaptsize", "--json", "--trace"]).arg(&trace);
     let ran = run_for(SOON * 2, command.arg("--out").arg(&page));
-    assert!(fs::read_to_string(&page).unwrap().contains("id=\"plot-hits\""), "{ran}");
+    let written = fs::read_to_string(&page).unwrap_or_else(|error| panic!("no page: {error}: {ran}"));
+    assert!(written.contains("id=\"plot-hits\""), "{ran}");
     let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 3, "{ran}");
     let figure = |row: &Value, name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));

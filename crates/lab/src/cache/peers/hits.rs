@@ -182,7 +182,7 @@ impl Client {
         Ok(false)
     }
 
-    /// Stores a value, or removes what is there: also what is too large to be stored.
+    /// Stores a value, or removes what is there: also what is too large to be stored. A value that is refused is not found later.
     fn change(&mut self, name: &str, value: Option<&[u8]>) -> Result<()> {
         self.output.clear();
         match value.filter(|value| value.len() <= VALUE_BYTES_MAX as usize) {
@@ -190,7 +190,7 @@ impl Client {
             None => Protocol::Memcached.put_delete(&mut self.output, name.as_bytes()),
         }
         self.answer(|reply| match reply {
-            Reply::Done | Reply::TooLarge => Ok(()),
+            Reply::Done | Reply::Refused => Ok(()),
             other => bail!("a change is answered with {other:?}"),
         })
     }

@@ -296,7 +296,7 @@ impl Connection {
                 Reply::Done => ensure!(!is_read, "no answer to a read"),
                 Reply::Miss => ensure!(is_read, "no answer to a write"),
                 Reply::Loading => anyhow::bail!("the server has not read its contents yet"),
-                Reply::TooLarge => anyhow::bail!("the server takes no value of that size"),
+                Reply::Refused => anyhow::bail!("the server has no room for a value of that size"),
             }
             at += bytes;
         }

@@ -19,8 +19,8 @@ pub(super) enum Reply<'a> {
     Value(&'a [u8]),
     /// Not ready: the server has not read its contents yet.
     Loading,
-    /// Refused: no value of that size is stored, and what was under the key is gone.
-    TooLarge,
+    /// Refused: a value of that size is never stored, or there is no memory for it now. What was under the key is gone.
+    Refused,
 }
 
 impl Protocol {
@@ -94,7 +94,9 @@ fn memcached<'a>(head: &[u8], input: &'a [u8], body: usize) -> Result<Option<(Re
     match head {
         b"STORED" | b"DELETED" | b"NOT_FOUND" => Ok(Some((Reply::Done, body))),
         b"END" => Ok(Some((Reply::Miss, body))),
-        b"SERVER_ERROR object too large for cache" => Ok(Some((Reply::TooLarge, body))),
+        b"SERVER_ERROR object too large for cache" | b"SERVER_ERROR out of memory storing object" => {
+            Ok(Some((Reply::Refused, body)))
+        }
         _ if head.starts_with(b"VALUE ") => {
             let bytes = head.rsplit(|byte| *byte == b' ').next().context("a length")?;
             Ok(value(input, body, number(bytes)?, b"\r\nEND\r\n"))
@@ -139,8 +141,10 @@ mod tests {
     fn errors_are_told() {
         assert!(Protocol::Resp.reply(b"-ERR no\r\n").unwrap_err().to_string().contains("ERR no"));
         assert!(Protocol::Memcached.reply(b"SERVER_ERROR out of memory\r\n").is_err());
-        let large = b"SERVER_ERROR object too large for cache\r\n";
-        assert_eq!(Protocol::Memcached.reply(large).unwrap(), Some((Reply::TooLarge, large.len())));
+        let large = &b"SERVER_ERROR object too large for cache\r\n"[..];
+        for refused in [large, b"SERVER_ERROR out of memory storing object\r\n"] {
+            assert_eq!(Protocol::Memcached.reply(refused).unwrap(), Some((Reply::Refused, refused.len())));
+        }
         assert_eq!(Protocol::Resp.reply(b"-LOADING x\r\n").unwrap(), Some((Reply::Loading, 12)));
     }
 }

@@ -86,7 +86,7 @@ impl Own<'_> {
         protocol: Protocol,
         options: &[&str],
     ) -> Result<Served> {
-        let [port, other] = [free_port()?, free_port()?];
+        let [port, other] = free_ports()?;
         let (resp, memcached) = if protocol == Protocol::Resp { (port, other) } else { (other, port) };
         let mut command = Command::new(binary);
         command.args(["cache", "up", "--dir"]).arg(dir).args(["--drives", &DRIVES.to_string()]);
@@ -127,7 +127,7 @@ impl Peer {
 
     pub(super) fn start(self, dir: &Path) -> Result<Served> {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-        let port = free_port()?;
+        let [port] = free_ports()?;
         let number = port.to_string();
         let mut command = match self {
             Peer::Extstore(memory_mib) => {
@@ -213,7 +213,13 @@ pub(super) fn directories() -> Result<(WorkDirectory, PathBuf, PathBuf)> {
     Ok((directory, own, peer))
 }
 
-/// A port on which nobody listens.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Different ports on which nobody listens.
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let held: Vec<TcpListener> =
+        (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    let mut ports = [0; N];
+    for (port, listener) in ports.iter_mut().zip(&held) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
 }
