@@ -150,7 +150,7 @@ type Process = fn(&mut Shard, Instant, &mut Effects);
 
 /// Processes in their order within a turn: what was read comes before what places it, and whoever frees space or slots before
 /// the clients who need them.
-const PROCESSES: [Process; 18] = [
+const PROCESSES: [Process; 19] = [
     |shard, _, _| {
         let wait = shard.core.decisions.are_wanted() && shard.space().clients_wait_for_victim();
         shard.appender().note(Decision::Clients { wait });
@@ -185,6 +185,8 @@ const PROCESSES: [Process; 18] = [
     Shard::advance_scrub,
     // The collector's stripes first, for they free space.
     Shard::pump_streams,
+    // Those that stood behind others, which have gone.
+    Shard::close_due_stripes,
     Shard::admit_pending,
 ];
 
@@ -263,12 +265,7 @@ impl Engine for Shard {
 
     fn tick(&mut self, now: Instant, fx: &mut Effects) {
         self.core.segments.set_time(now);
-        for stream in Stream::ALL {
-            if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
-                self.appender().seal_filling(stream, fx);
-                self.route(fx);
-            }
-        }
+        self.close_due_stripes(now, fx);
         self.settle(now, fx);
     }
 
@@ -475,6 +472,16 @@ impl Shard {
         };
         if self.rescue.flush == RecoveryFlush::Recording {
             self.core.record_change(fx);
+        }
+    }
+
+    /// Closes stripes whose time has come.
+    fn close_due_stripes(&mut self, now: Instant, fx: &mut Effects) {
+        for stream in Stream::ALL {
+            if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
+                self.appender().seal_filling(stream, fx);
+                self.route(fx);
+            }
         }
     }
 

@@ -53,9 +53,11 @@ impl Shard {
 
 impl Stripes {
     /// A stripe of clients that should have been closed by now: none waits for company beyond its deadline,
-    /// whatever the collector does.
+    /// whatever the collector does, but for one that stands behind others.
     pub(super) fn overdue_stripe(&self, core: &Core, now: Instant) -> Option<String> {
-        let filling = Stream::CLIENTS.into_iter().filter_map(|stream| self.streams[stream.index()].filling);
+        let gathers = |stream: &Stream| !self.stands_behind(core, *stream);
+        let clients = Stream::CLIENTS.into_iter().filter(gathers);
+        let filling = clients.filter_map(|stream| self.streams[stream.index()].filling);
         let since = filling.map(|slot| self.slots.get(slot).opened_at).min()?;
         let overdue = since + core.tuning.stripe_deadline <= now;
         overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))

@@ -32,15 +32,13 @@ pub mod strain;
 pub mod tuned;
 pub mod victim;
 
-use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::core::Core;
-use crate::log::gc::{Collector, Gc};
+use crate::log::gc::Collector;
 use crate::log::off_load::OffLoad;
 use crate::log::policy::adaptive::Demand;
 use crate::log::reader::Reader;
 use crate::log::rescue::Rescue;
 use crate::log::stripe::Stripes;
-use zone::format::header::Stream;
 
 /// State that choices depend on, at one instant.
 #[derive(Clone, Copy)]
@@ -62,23 +60,6 @@ pub struct Space<'a> {
 }
 
 impl Space<'_> {
-    /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
-    pub(in crate::log) fn headroom_blocks(&self) -> u64 {
-        let room = Stream::DATA.map(|stream| self.stripes.room_blocks(self.core, stream)).iter().sum::<u64>();
-        let moved = match self.collector.stage {
-            Gc::Idle => 0,
-            Gc::Moving { victim, stripe_next, loads } => {
-                u64::from((stripe_next - loads) * self.core.segments.get(victim).layout.stripe_data_blocks())
-            }
-            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.stripes.segment_blocks(),
-        };
-        let free = u64::from(self.core.segments.free_segments()) * self.stripes.segment_blocks();
-        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.stripes.segment_blocks();
-        (free + room + moved).saturating_sub(
-            reserve + self.collector.moves.len() as u64 + u64::from(self.collector.moves_pending),
-        )
-    }
-
     pub(in crate::log) fn has_blocks_to_rescue(&self) -> bool {
         self.rescue.is_recording_doubt()
             || !self.rescue.weak.is_empty()

@@ -254,6 +254,7 @@ impl Shard {
     pub(super) fn may_place(&self, stream: Stream) -> bool {
         let may_have = self.stripes.streams[stream.index()].filling.is_some()
             || self.stripes.slots.in_use(stream) < self.space().stripes_allowed(stream)
+                && self.space().has_room_for_another(stream)
                 && !self.space().clients_wait_for_victim();
         may_have && !self.checkpoints.is_draining()
     }

@@ -28,7 +28,7 @@ macro_rules! constants {
 }
 
 /// All tuned constants.
-const CONSTANTS: [(&str, Place); 21] = constants![
+const CONSTANTS: [(&str, Place); 18] = constants![
     shape.small_segments_max,
     shape.large_segments_max,
     shape.spare_per_two_segments,
@@ -43,10 +43,7 @@ const CONSTANTS: [(&str, Place); 21] = constants![
     tuned.stripes_in_flight_most,
     tuned.joined_blocks_max,
     tuned.loads_min,
-    tuned.floor_eighths,
-    tuned.goal_beyond_floor_eighths,
-    tuned.cold_eighths,
-    tuned.yield_eighths,
+    tuned.lead_eighths,
     tuned.live_per_evidence,
     tuned.skew_eighths,
     tuned.strong_times,

@@ -19,6 +19,7 @@
 //! 5. **The last stripe of a victim** ([`Space::remainder_waits`]) is filled with blocks of clients instead of padding,
 //!    as long as some are about to write.
 
+use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
@@ -232,10 +233,16 @@ impl Space<'_> {
         let demanded = self.stream_in_demand();
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
         let has_spare =
-            self.core.is_space_short() && self.stripes.stripes_with_room(self.core, Stream::Small) > 0;
+            self.core.is_space_short() && self.stripes.has_unspoken_room(self.core, Stream::Small);
         let is_large = demanded == Stream::Large && !has_spare;
         let (wanted, other) =
             if is_large { (Stream::Large, Stream::Small) } else { (Stream::Small, Stream::Large) };
+        // While no segment may be opened, what is open is all there is.
+        let may_not_open = self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
+            && self.stripes.stripes_with_room(self.core, wanted) == 0;
+        if may_not_open && self.stripes.stripes_with_room(self.core, other) > 0 {
+            return other;
+        }
         // Places that the other stream has left are used where a stripe would have to wait, until they are free for this one.
         let is_left = self.stripes.places_with_room(self.core, other) > 1
             && !self.may_open_another(wanted)
@@ -317,10 +324,13 @@ impl Space<'_> {
     }
 
     /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
-    /// its stripe waits for more of it.
+    /// its stripe waits for more of it; and one that would stand behind others gains nothing by padding.
     pub(in crate::log) fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.stripes.streams[stream.index()].filling?;
         if stream == Stream::Mapping && self.off_load.is_copying_groups() {
+            return None;
+        }
+        if self.stripes.stands_behind(self.core, stream) {
             return None;
         }
         let gathering =
@@ -340,6 +350,11 @@ impl Stripes {
         };
         let writer = &self.streams[stream.index()];
         writer.sealed.is_empty() && writer.open.iter().any(takes)
+    }
+
+    /// True when the filling stripe of a stream would wait behind others that are closed: padding it would only cost space.
+    pub(in crate::log) fn stands_behind(&self, core: &Core, stream: Stream) -> bool {
+        core.is_adaptive() && !self.streams[stream.index()].sealed.is_empty()
     }
 
     /// Stripes of the collector that wait for room.

@@ -17,7 +17,7 @@ pub struct Seen {
     pub open: [usize; 2],
     /// Stripes of clients that are closed and not durable.
     pub stripes_in_flight: usize,
-    /// Blocks that can be written before the reserve is touched.
+    /// Blocks that clients can write before they need a segment that is not free.
     pub headroom_blocks: u64,
 }
 

@@ -1,21 +1,19 @@
-//! The headroom: space that is left beyond the collector's reserve. It couples collector and clients.
+//! Headroom: blocks that clients can write before they need a segment that the collector has yet to free.
 //!
 //! ```text
-//!   headroom = free segments + room in open ones - reserve + what was moved of the victim
+//!   headroom = room in clients' open segments + free segments beyond the reserve
 //!
-//!              0 ................ floor ................ goal ................
-//!   collector      32 loads at once       32 ...... 4         rests, while clients write
-//!   clients        as the victim yields               as they like
+//!   a free segment beyond the reserve   clients write as they like, and the collector rests while they write
+//!   none                                the collector works as fast as it can, and clients spend their headroom as it gets on
+//!
+//!   share of a victim  = headroom when it was begun * what it frees / what has to be freed until clients may open a segment
+//!   clients wait while   what they have spent > share * (progress of the victim + 3/8)
 //! ```
-//! What was moved of a victim counts, for its place will be free. So a collector that keeps the headroom where it is
-//! reads as clients write: u / (1 - u) moved blocks for each of theirs, where u is the live share of the victim. One
-//! that is early finds fuller victims than it need; one that is late stops everybody until a whole victim is moved.
-//!
-//! Below the floor clients go on with half of what the victim frees: so the headroom grows, and nobody starves where it
-//! cannot. Without a free segment beyond the reserve the collector waits for nobody, nor while clients write nothing.
+//! So headroom and work end together: clients slow down by as much as the collector needs, and nobody stands still until a whole
+//! victim is moved. Room in the collector's segments is none that clients can have, and is left out on both sides.
 //!
 //! This is so under [`crate::log::policy::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
-//! they are stopped where space ends (`Shard::stripes_allowed`).
+//! they are stopped where space ends ([`Space::stripes_allowed`]).
 
 use crate::log::core::Core;
 use crate::log::gc::{Collector, GC_START_SEGMENTS, Gc};
@@ -37,6 +35,8 @@ pub struct Pace {
 pub struct Begun {
     /// The headroom.
     headroom_blocks: u64,
+    /// Part of it that clients may spend while the victim is collected.
+    share_blocks: u64,
     /// Blocks of the victim that are not live.
     gain_blocks: u64,
 }
@@ -46,33 +46,20 @@ impl Space<'_> {
     pub(in crate::log) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
         let segment = self.core.segments.get(victim);
         let all = segment.layout.segment_data_blocks();
-        Begun {
-            headroom_blocks: self.headroom_blocks(),
-            gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
-        }
+        let gain_blocks = u64::from(all.saturating_sub(segment.live_blocks));
+        let headroom_blocks = self.headroom_blocks();
+        let lacking = (GC_RESERVE_SEGMENTS + 1).saturating_sub(self.core.segments.free_segments());
+        let lacking_blocks = u64::from(lacking) * self.stripes.segment_blocks();
+        let share_blocks = share_of(headroom_blocks, gain_blocks, lacking_blocks);
+        Begun { headroom_blocks, share_blocks, gain_blocks }
     }
 
-    pub(in crate::log) fn goal_blocks(&self) -> u64 {
-        self.eighths(self.floor_eighths() + self.core.tuning.tuned.goal_beyond_floor_eighths)
-    }
-
-    fn floor_blocks(&self) -> u64 {
-        self.eighths(self.floor_eighths())
-    }
-
-    fn floor_eighths(&self) -> u32 {
-        let tuned = &self.core.tuning.tuned;
-        tuned.floor_eighths + tuned.cold_eighths * u32::from(self.stripes.separates_survivors)
-    }
-
-    /// Blocks of so many eighths of a segment.
-    fn eighths(&self, count: u32) -> u64 {
-        self.stripes.segment_blocks() * u64::from(count) / 8
-    }
-
-    /// True when the headroom is below the goal.
-    pub(in crate::log) fn lacks_headroom(&self) -> bool {
-        self.headroom_blocks() < self.goal_blocks()
+    /// Blocks that clients can write before they need a segment that is not free yet.
+    pub(in crate::log) fn headroom_blocks(&self) -> u64 {
+        let room: u64 =
+            Stream::CLIENTS.map(|stream| self.stripes.room_blocks(self.core, stream)).iter().sum();
+        let free = self.core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
+        room + u64::from(free) * self.stripes.segment_blocks()
     }
 
     /// True when a victim should be found because space is short.
@@ -82,7 +69,7 @@ impl Space<'_> {
         }
         let free = self.core.segments.free_segments();
         let is_early = !self.core.is_adaptive() || self.demand.is_idle();
-        free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
+        free <= GC_RESERVE_SEGMENTS || is_early && free < GC_START_SEGMENTS
     }
 
     /// Loads of the victim that may be under way at once.
@@ -91,44 +78,46 @@ impl Space<'_> {
         let free = self.core.segments.free_segments();
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
         let is_idle = self.demand.is_idle();
-        let loads_min = self.core.tuning.tuned.loads_min;
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         if self.core.is_biza() && is_for_space {
             return self.biza_loads();
         }
         let is_paced = self.core.is_adaptive() && is_for_space && !is_idle;
-        if !is_paced || is_urgent {
-            let short = GC_START_SEGMENTS.saturating_sub(free);
-            let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
-            return most.clamp(loads_min, LOADS_MAX);
-        }
-        let (floor, goal) = (self.floor_blocks(), self.goal_blocks());
-        assert!(goal > floor, "clients wait below {floor} blocks, and the collector rests above {goal}");
-        let lacking = goal.saturating_sub(self.headroom_blocks()).min(goal - floor);
-        if lacking == 0 {
+        if is_paced && !is_urgent {
             return 0;
         }
-        let more = u64::from(LOADS_MAX - loads_min) * lacking / (goal - floor);
-        loads_min + u32::try_from(more).expect("at most the difference")
+        let short = GC_START_SEGMENTS.saturating_sub(free);
+        let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
+        most.clamp(self.core.tuning.tuned.loads_min, LOADS_MAX)
     }
 
-    /// True when clients have written what the victim has freed so far, and space is short.
+    /// True when clients have spent their headroom as far as the victim is collected.
     pub(in crate::log) fn clients_wait_for_victim(&self) -> bool {
-        if !self.core.is_adaptive() || self.collector.stage == Gc::Idle {
+        let may_open = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        if !self.core.is_adaptive() || self.collector.stage == Gc::Idle || may_open {
             return false;
         }
-        let yielded = self.collector.yielded_blocks(self.core);
-        let yielded = yielded * u64::from(self.core.tuning.tuned.yield_eighths) / 8;
-        let least = self.floor_blocks().min(self.collector.pace.victim.headroom_blocks + yielded);
-        self.headroom_blocks() < least
+        let Begun { headroom_blocks, share_blocks, .. } = self.collector.pace.victim;
+        let (done, of) = self.collector.progress(self.core);
+        let lead = share_blocks * u64::from(self.core.tuning.tuned.lead_eighths) / 8;
+        self.headroom_blocks() + share_blocks * done / of + lead < headroom_blocks
     }
 
-    /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
-    /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
+    /// True when a stripe that a client begins now will find room, or none waits for a segment: the next one that is freed goes to
+    /// whoever waits, and what comes after that goes where it is.
+    pub(in crate::log) fn has_room_for_another(&self, stream: Stream) -> bool {
+        !self.core.is_adaptive()
+            || self.core.segments.free_segments() > GC_RESERVE_SEGMENTS
+            || self.stripes.has_unspoken_room(self.core, stream)
+            || !Stream::CLIENTS.into_iter().any(|stream| self.stripes.waits_for_segment(self.core, stream))
+    }
+
+    /// Stripe slots of a stream that clients may use now: all under the adaptive policy, which has its own pace, and while space is
+    /// ample; ever fewer as free space nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
     pub(in crate::log) fn stripes_allowed(&self, stream: Stream) -> usize {
         let all = self.stripes.slots.count(stream);
-        let free = self.core.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
-        if free >= 2 {
+        let free = self.core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
+        if free >= 2 || self.core.is_adaptive() {
             return all;
         }
         let segment = self.stripes.streams[stream.index()]
@@ -150,16 +139,14 @@ impl Collector {
         self.pace.victim.gain_blocks
     }
 
-    /// Blocks that the victim has yielded so far.
-    fn yielded_blocks(&self, core: &Core) -> u64 {
-        let gain_blocks = self.victim_gain_blocks();
+    /// Part of the victim that is moved: stripes, and of how many.
+    fn progress(&self, core: &Core) -> (u64, u64) {
         match self.stage {
             Gc::Moving { victim, stripe_next, loads } => {
                 assert!(loads <= stripe_next, "{loads} stripes are being read of {stripe_next}");
-                let stripes = u64::from(core.segments.get(victim).layout.stripes);
-                gain_blocks * u64::from(stripe_next - loads) / stripes
+                (u64::from(stripe_next - loads), u64::from(core.segments.get(victim).layout.stripes))
             }
-            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
+            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => (1, 1),
         }
     }
 }
@@ -170,9 +157,47 @@ impl Stripes {
         self.stripes_with_room(core, stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
     }
 
+    /// True when the open segments of a stream have room for more stripes than wait for it.
+    pub(in crate::log) fn has_unspoken_room(&self, core: &Core, stream: Stream) -> bool {
+        self.stripes_with_room(core, stream) > self.streams[stream.index()].sealed.len() as u64
+    }
+
+    /// True when stripes of a stream wait for a segment to be opened.
+    fn waits_for_segment(&self, core: &Core, stream: Stream) -> bool {
+        self.stripes_with_room(core, stream) < self.streams[stream.index()].sealed.len() as u64
+    }
+
     /// Blocks of data of a segment.
     pub(in crate::log) fn segment_blocks(&self) -> u64 {
         let places = &self.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
+    }
+}
+
+/// Part of the headroom that clients may spend during a victim that gains so many blocks, of those that have to be freed.
+fn share_of(headroom_blocks: u64, gain_blocks: u64, lacking_blocks: u64) -> u64 {
+    if gain_blocks < lacking_blocks {
+        headroom_blocks * gain_blocks / lacking_blocks
+    } else {
+        headroom_blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headroom_is_spent_by_the_time_that_a_segment_is_freed() {
+        // Four victims that are three quarters live free one segment of 400 blocks.
+        let mut headroom = 200;
+        let spent = [400, 300, 200, 100].map(|lacking| {
+            let share = share_of(headroom, 100, lacking);
+            headroom -= share;
+            share
+        });
+        assert_eq!((spent, headroom), ([50; 4], 0));
+        assert_eq!(share_of(200, 100, 0), 200, "nothing has to be freed");
+        assert_eq!(share_of(200, 0, 400), 0, "a victim that frees nothing");
     }
 }

@@ -8,6 +8,7 @@
 //!             '──> Gc, when its own segment is full
 //! ```
 
+use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::core::Core;
 use crate::log::policy::Space;
 use crate::log::segment::SegmentSlot;
@@ -15,12 +16,18 @@ use crate::log::streams::OpenSegment;
 use zone::format::header::Stream;
 
 impl Space<'_> {
-    /// A segment that clients have left, which can be written on in a place of the collector's: its stream and the segment.
+    /// A segment that clients have left, which can be written on in a place of the collector's: its stream and the segment. None while
+    /// clients have no other room.
     pub(in crate::log) fn left_by_clients(&self, place: &OpenSegment) -> Option<(Stream, SegmentSlot)> {
         if !self.core.is_adaptive() || !self.has_choice() {
             return None;
         }
         let demanded = self.stream_in_demand();
+        let is_all_they_have = self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
+            && self.stripes.stripes_with_room(self.core, demanded) == 0;
+        if is_all_they_have {
+            return None;
+        }
         let is_quiet = |stream: &Stream| {
             let writer = &self.stripes.streams[stream.index()];
             *stream != demanded && writer.filling.is_none() && writer.sealed.is_empty()

@@ -60,19 +60,11 @@ pub struct Tuned {
     pub stripes_in_flight_most: u32,
     /// Blocks of chunks joined in one command: beyond 64 KiB bytes cost a drive the same however many there are.
     pub joined_blocks_max: u32,
-    /// Stripes loaded at once while space is not short. Chosen by judgement.
+    /// Fewest stripes loaded at once while the collector works. Chosen by judgement.
     pub loads_min: u32,
-    /// Clients wait for the victim below this headroom, in eighths of a segment: more costs throughput, for no data lies in it, less
-    /// lengthens tails (`lab run exp8`, docs/experiments.md).
-    pub floor_eighths: u32,
-    /// The collector rests above the floor and this, in eighths of a segment: above one segment in all. Chosen by judgement.
-    pub goal_beyond_floor_eighths: u32,
-    /// More of the floor while a second segment is open for cold blocks, in eighths of a segment: its room counts, but is none that
-    /// clients can have, and they would be stopped dead where the collector believes to have time.
-    pub cold_eighths: u32,
-    /// Below the floor clients get so many eighths of what the victim frees, so that the headroom grows and nobody starves. Chosen by
-    /// judgement.
-    pub yield_eighths: u32,
+    /// What clients may be ahead of the collector, in eighths of what they may spend during a victim: more makes them stand still at
+    /// its end, less while drives have room for both (ten settings of `lab contest --seed 20261201`, experiment 8; docs/experiments.md).
+    pub lead_eighths: u32,
     /// Most live blocks for each overwritten one: until 1/64 as many were overwritten, nothing is known. Chosen by judgement.
     pub live_per_evidence: u32,
     /// Writes are skewed when moved blocks are overwritten at less than so many eighths of the rate of clients' blocks. Chosen by
@@ -94,10 +86,7 @@ impl Default for Tuned {
             stripes_in_flight_most: 16,
             joined_blocks_max: 16,
             loads_min: 4,
-            floor_eighths: 6,
-            goal_beyond_floor_eighths: 2,
-            cold_eighths: 8,
-            yield_eighths: 4,
+            lead_eighths: 3,
             live_per_evidence: 64,
             skew_eighths: 6,
             strong_times: 10,
