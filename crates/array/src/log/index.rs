@@ -16,7 +16,7 @@ use crate::log::pba::Pba;
 use base::units::{Lba, index_of};
 use base::xor::Block;
 use entries::{Entries, EntryBytes};
-use groups::{GroupLimit, Groups, Residence};
+use groups::{GroupLimit, Groups, IndexGroup, Residence};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use trimmed::TrimmedBits;
@@ -33,7 +33,7 @@ pub enum Name {
     /// A block of a checkpoint's image: its number in the upper 32 bits, the index of the block in the lower.
     Mapping(u64),
     /// The mapping block of a group of entries.
-    Group(u32),
+    Group(IndexGroup),
 }
 
 impl Name {
@@ -47,10 +47,8 @@ impl Name {
             Kind::Tombstone => {
                 (protected.lba < index.regions()).then_some(Name::Tombstone(Region(protected.lba)))
             }
-            Kind::Mapping => match groups::group_at(protected.lba) {
-                Some(group) => {
-                    index.groups().filter(|groups| group < groups.count()).map(|_| Name::Group(group))
-                }
+            Kind::Mapping => match IndexGroup::at(protected.lba) {
+                Some(group) => index.groups().filter(|groups| groups.has(group)).map(|_| Name::Group(group)),
                 None => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
             },
             Kind::Padding => None,
@@ -64,7 +62,7 @@ impl Name {
             Name::Block(lba) => lba.0,
             Name::Tombstone(region) => region.0,
             Name::Mapping(name) => name,
-            Name::Group(group) => groups::lba_of(group),
+            Name::Group(group) => group.lba(),
         }
     }
 }
@@ -205,7 +203,7 @@ impl Index {
             Name::Block(lba) => lba.0 < self.blocks(),
             Name::Tombstone(region) => region.0 < self.regions(),
             Name::Mapping(name) => self.mapping_slot(name).is_some(),
-            Name::Group(group) => self.groups().is_some_and(|groups| group < groups.count()),
+            Name::Group(group) => self.groups().is_some_and(|groups| groups.has(group)),
         }
     }
 

@@ -9,7 +9,8 @@ use crate::log::blame::Blame;
 use crate::log::core::Core;
 use crate::log::gc::Collector;
 use crate::log::gc::Move;
-use crate::log::index::{Name, groups};
+use crate::log::index::Name;
+use crate::log::index::groups::IndexGroup;
 use crate::log::off_load::OffLoad;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
@@ -63,7 +64,7 @@ enum Purpose {
     /// Recovery left it weak: all data moves.
     Rescue,
     /// A group of the index lies in one of its blocks.
-    Group { group: u32, piece: usize, wanted_by: GroupReader },
+    Group { group: IndexGroup, piece: usize, wanted_by: GroupReader },
 }
 
 /// Reader of a mapping block.
@@ -202,7 +203,7 @@ impl Shard {
     /// here stays until it was read.
     pub(super) fn start_group_load(
         &mut self,
-        group: u32,
+        group: IndexGroup,
         pba: Pba,
         wanted_by: GroupReader,
         fx: &mut Effects,
@@ -470,7 +471,7 @@ impl OffLoad {
         &mut self,
         core: &mut Core,
         load: &mut Load,
-        group: u32,
+        group: IndexGroup,
         piece: usize,
         wanted_by: GroupReader,
     ) {
@@ -484,9 +485,8 @@ impl OffLoad {
         let has_zone = core.membership.has_zone(core.segments.get(load.segment), drive);
         let is_damaged = decoded.is_some() && was_read && has_zone;
         let is_it = |frame: &&Frame| {
-            Protected::from_bytes(&frame.oob).is_some_and(|protected| {
-                protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
-            })
+            Protected::from_bytes(&frame.oob)
+                .is_some_and(|protected| protected.kind == Kind::Mapping && protected.lba == group.lba())
         };
         let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
         let block = frame.map(|frame| &frame.data);

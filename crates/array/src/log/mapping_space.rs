@@ -22,7 +22,7 @@ use crate::log::Shard;
 use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS};
 use crate::log::core::Core;
 use crate::log::index::Name;
-use crate::log::index::groups::Residence;
+use crate::log::index::groups::{IndexGroup, Residence};
 use crate::log::load::GroupReader;
 use crate::log::off_load::OffLoad;
 use crate::log::pba::Pba;
@@ -48,7 +48,7 @@ pub struct MappingSpace {
     /// Copies being read, of a victim given up too.
     loads: usize,
     /// Copies that were read: the group, where it lay, and what lies there.
-    copies: Vec<(u32, Pba, Frame)>,
+    copies: Vec<(IndexGroup, Pba, Frame)>,
 }
 
 /// The one that is being collected.
@@ -56,7 +56,7 @@ pub struct MappingSpace {
 struct Victim {
     segment: SegmentSlot,
     /// Groups of which no copy was begun.
-    groups: Vec<u32>,
+    groups: Vec<IndexGroup>,
     is_resetting: bool,
 }
 
@@ -225,7 +225,7 @@ impl OffLoad {
     pub(super) fn group_read_to_copy(
         &mut self,
         core: &mut Core,
-        group: u32,
+        group: IndexGroup,
         from: Pba,
         block: Option<&Block>,
     ) {
@@ -318,7 +318,7 @@ fn must_go(core: &Core, segment: &Segment) -> bool {
 }
 
 /// Groups whose mapping blocks lie in a segment.
-fn groups_in(core: &Core, segment: SegmentSlot) -> Vec<u32> {
+fn groups_in(core: &Core, segment: SegmentSlot) -> Vec<IndexGroup> {
     let places = core.index.groups().expect("the index is in groups").places();
     places.filter(|(_, pba)| core.segment_at(*pba) == segment).map(|(group, _)| group).collect()
 }

@@ -27,7 +27,7 @@ use crate::log::clients::Clients;
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::core::Core;
 use crate::log::index::entries::EntryBytes;
-use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
+use crate::log::index::groups::{GroupLimit, Holder, IndexGroup, Residence, entries_per_block};
 use crate::log::index::{Name, Region};
 use crate::log::load::GroupReader;
 use crate::log::mapping_space::{MappingSpace, segments_for};
@@ -75,7 +75,7 @@ pub struct OffLoad {
     /// A mapping block could not be written: no other is, until the next mount.
     pub(in crate::log) writes_failed: bool,
     /// Group that is looked through next for blocks to write off, and those found.
-    write_off_next: u32,
+    write_off_next: IndexGroup,
     write_offs: Vec<(Name, Pba)>,
 }
 
@@ -126,7 +126,7 @@ impl ArrayConfig {
 
 impl Shard {
     /// The group of a block is resident, or will be.
-    fn wish_for_group(&mut self, group: u32, fx: &mut Effects) -> Residence {
+    fn wish_for_group(&mut self, group: IndexGroup, fx: &mut Effects) -> Residence {
         let groups = self.core.index.groups_mut().expect("the index is in groups");
         match groups.residence(group) {
             Residence::Here => {
@@ -251,7 +251,7 @@ impl Shard {
     }
 
     /// Writes a resident group; false when it maps nothing, which needs no block. The caller has made sure there is room.
-    pub(super) fn write_group(&mut self, group: u32, now: Instant, fx: &mut Effects) -> bool {
+    pub(super) fn write_group(&mut self, group: IndexGroup, now: Instant, fx: &mut Effects) -> bool {
         let mut frame = self.core.frames.take();
         let groups = self.core.index.groups_mut().expect("the index is in groups");
         assert!(groups.residence(group) == Residence::Here, "group {group} is in memory");
@@ -272,8 +272,7 @@ impl Shard {
 
     /// Returns what is live in a segment, once all groups were looked through; `None` while one is being read.
     pub(super) fn find_live(&mut self, segment: SegmentSlot, fx: &mut Effects) -> Option<Vec<(Name, Pba)>> {
-        let groups = self.core.index.groups().map_or(0, Groups::count);
-        while self.off_load.write_off_next < groups {
+        while self.core.index.groups().is_some_and(|groups| groups.has(self.off_load.write_off_next)) {
             let group = self.off_load.write_off_next;
             if !self.core.index.groups().is_some_and(|groups| groups.maps_nothing(group))
                 && self.wish_for_group(group, fx) != Residence::Here
@@ -284,11 +283,11 @@ impl Shard {
             let live = mapped.filter(|(_, pba)| self.core.segment_at(*pba) == segment);
             let mut live: Vec<(Name, Pba)> = live.map(|(lba, pba)| (Name::Block(lba), pba)).collect();
             self.off_load.write_offs.append(&mut live);
-            self.off_load.write_off_next += 1;
+            self.off_load.write_off_next = group.next();
         }
-        self.off_load.write_off_next = 0;
+        self.off_load.write_off_next = IndexGroup::default();
         let mut live = std::mem::take(&mut self.off_load.write_offs);
-        let is_listed = |name: &Name| groups > 0 && matches!(name, Name::Block(_));
+        let is_listed = |name: &Name| self.is_off_loading() && matches!(name, Name::Block(_));
         let others = self.core.index.mapped().filter(|(name, _)| !is_listed(name));
         live.extend(others.filter(|(_, pba)| self.core.segment_at(*pba) == segment));
         Some(live)
@@ -317,7 +316,7 @@ impl OffLoad {
     }
 
     /// A mapping block is durable, or lost.
-    pub(super) fn group_written(&mut self, core: &mut Core, group: u32, pba: Pba, lost: bool) {
+    pub(super) fn group_written(&mut self, core: &mut Core, group: IndexGroup, pba: Pba, lost: bool) {
         self.writes_failed |= lost;
         core.index.groups_mut().expect("the index is in groups").end_write(group, lost);
         if !lost {
@@ -326,7 +325,14 @@ impl OffLoad {
     }
 
     /// A copy of a mapping block is durable, or lost. It counts if the group was not written since.
-    pub(super) fn group_copied(&mut self, core: &mut Core, group: u32, from: Pba, pba: Pba, lost: bool) {
+    pub(super) fn group_copied(
+        &mut self,
+        core: &mut Core,
+        group: IndexGroup,
+        from: Pba,
+        pba: Pba,
+        lost: bool,
+    ) {
         self.writes_failed |= lost;
         let groups = core.index.groups().expect("the index is in groups");
         if !lost && groups.place(group) == Some(from) {
@@ -348,7 +354,7 @@ impl Clients {
 
 impl Core {
     /// A mapping block was read, or is beyond rescue.
-    pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
+    pub(super) fn group_loaded(&mut self, group: IndexGroup, block: Option<&Block>, is_damaged: bool) {
         let groups = self.index.groups_mut().expect("the index is in groups");
         if !groups.end_load(group, block) {
             self.lose_group(group);
@@ -359,7 +365,7 @@ impl Core {
 
     /// The mapping block of a group that is not resident is beyond rescue. It is not kept: nothing could move it, and the
     /// rebuild of a member would wait for that.
-    pub(super) fn lose_group(&mut self, group: u32) {
+    pub(super) fn lose_group(&mut self, group: IndexGroup) {
         self.index.groups_mut().expect("the index is in groups").lose(group);
         self.unplace_group(group);
     }
@@ -390,7 +396,7 @@ impl Core {
     }
 
     /// Forgets the mapping block of a group, whose contents count no more.
-    pub(super) fn unplace_group(&mut self, group: u32) {
+    pub(super) fn unplace_group(&mut self, group: IndexGroup) {
         let groups = self.index.groups_mut().expect("the index is in groups");
         if let Some(before) = groups.set_place(group, None) {
             self.forget(before);

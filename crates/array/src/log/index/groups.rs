@@ -18,6 +18,7 @@ use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::pba::Pba;
 use base::units::{BLOCK_BYTES, Lba, index_of};
 use base::xor::Block;
+use std::fmt;
 use std::ops::Range;
 
 /// Times that the hand passes by a group that was just loaded.
@@ -47,16 +48,40 @@ pub fn entries_per_block(bytes: EntryBytes) -> usize {
 /// Number in the LBAs of mapping blocks, where blocks of checkpoints have the number of theirs and summaries zero.
 const NUMBER: u32 = u32::MAX;
 
-/// The LBA of the mapping block of a group.
-#[must_use]
-pub fn lba_of(group: u32) -> u64 {
-    u64::from(NUMBER) << 32 | u64::from(group)
+/// A group of entries of the index, by its number from the first block of the volume on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexGroup(pub u32);
+
+impl IndexGroup {
+    /// The group whose mapping block has an LBA.
+    #[must_use]
+    pub fn at(lba: u64) -> Option<IndexGroup> {
+        u32::try_from(lba.checked_sub(IndexGroup(0).lba())?).ok().map(IndexGroup)
+    }
+
+    /// The LBA of the group's mapping block.
+    #[must_use]
+    pub fn lba(self) -> u64 {
+        u64::from(NUMBER) << 32 | u64::from(self.0)
+    }
+
+    /// The group behind this one.
+    #[must_use]
+    pub fn next(self) -> IndexGroup {
+        IndexGroup(self.0 + 1)
+    }
+
+    /// The group as an index into a table with one entry per group.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
-/// The group whose mapping block has an LBA.
-#[must_use]
-pub fn group_at(lba: u64) -> Option<u32> {
-    u32::try_from(lba.checked_sub(lba_of(0))?).ok()
+impl fmt::Display for IndexGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
 }
 
 /// Residence of a group, which says whether it can be used.
@@ -160,13 +185,13 @@ pub struct Groups {
     limit: GroupLimit,
     groups: Vec<Group>,
     /// Resident groups, in the order of the clock.
-    clock: Vec<u32>,
+    clock: Vec<IndexGroup>,
     hand: usize,
     /// Position in the clock where the search for the next one to write begins.
     broom: usize,
     tally: Tally,
     /// Groups that were read, and are fresh until the next turn ends.
-    fresh: Vec<u32>,
+    fresh: Vec<IndexGroup>,
     /// Set when some group is lost: what is live is not known any more.
     any_lost: bool,
 }
@@ -190,7 +215,7 @@ impl Groups {
             fresh: Vec::new(),
             any_lost: false,
         };
-        for group in 0..u32::try_from(count).expect("a u32 of groups") {
+        for group in groups.all() {
             let mut entries = groups.empty(group);
             for (at, lba) in groups.range(group).enumerate() {
                 entries.replace(at, table.get(index_of(lba)));
@@ -202,8 +227,8 @@ impl Groups {
     }
 
     /// Changes a group, and the tally with it.
-    fn change<R>(&mut self, group: u32, change: impl FnOnce(&mut Group) -> R) -> R {
-        let group = &mut self.groups[group as usize];
+    fn change<R>(&mut self, group: IndexGroup, change: impl FnOnce(&mut Group) -> R) -> R {
+        let group = &mut self.groups[group.index()];
         self.tally.subtract(group);
         let result = change(group);
         self.tally.add(group);
@@ -212,8 +237,8 @@ impl Groups {
 
     /// The group of a block.
     #[must_use]
-    pub fn group_of(&self, lba: Lba) -> u32 {
-        u32::try_from(lba.index() / self.limit.entries).expect("a u32 of groups")
+    pub fn group_of(&self, lba: Lba) -> IndexGroup {
+        IndexGroup(u32::try_from(lba.index() / self.limit.entries).expect("a u32 of groups"))
     }
 
     /// Groups.
@@ -222,10 +247,21 @@ impl Groups {
         u32::try_from(self.groups.len()).expect("a u32 of groups")
     }
 
+    /// True for a group of this volume.
+    #[must_use]
+    pub fn has(&self, group: IndexGroup) -> bool {
+        group.index() < self.groups.len()
+    }
+
+    /// All groups, in order.
+    pub fn all(&self) -> impl Iterator<Item = IndexGroup> + use<> {
+        (0..self.count()).map(IndexGroup)
+    }
+
     /// The blocks of a group.
     #[must_use]
-    pub fn range(&self, group: u32) -> Range<u64> {
-        let first = group as usize * self.limit.entries;
+    pub fn range(&self, group: IndexGroup) -> Range<u64> {
+        let first = group.index() * self.limit.entries;
         let end = (first + self.limit.entries).min(self.blocks);
         first as u64..end as u64
     }
@@ -236,12 +272,12 @@ impl Groups {
         self.blocks
     }
 
-    fn empty(&self, group: u32) -> Entries {
+    fn empty(&self, group: IndexGroup) -> Entries {
         let range = self.range(group);
         Entries::new(self.entry_bytes, index_of(range.end - range.start))
     }
 
-    fn admit(&mut self, group: u32, entries: Entries) {
+    fn admit(&mut self, group: IndexGroup, entries: Entries) {
         self.change(group, |group| {
             assert!(group.entries.is_none());
             group.entries = Some(entries);
@@ -252,8 +288,8 @@ impl Groups {
 
     /// Returns whether a group can be used.
     #[must_use]
-    pub fn residence(&self, group: u32) -> Residence {
-        match &self.groups[group as usize] {
+    pub fn residence(&self, group: IndexGroup) -> Residence {
+        match &self.groups[group.index()] {
             Group { entries: Some(_), .. } => Residence::Here,
             Group { lost: true, .. } => Residence::Lost,
             Group { loading: true, .. } => Residence::Coming,
@@ -263,8 +299,8 @@ impl Groups {
 
     /// True when it is known, without the group, that it maps nothing.
     #[must_use]
-    pub fn maps_nothing(&self, group: u32) -> bool {
-        let Group { entries, place, lost, .. } = &self.groups[group as usize];
+    pub fn maps_nothing(&self, group: IndexGroup) -> bool {
+        let Group { entries, place, lost, .. } = &self.groups[group.index()];
         entries.is_none() && place.is_none() && !lost
     }
 
@@ -294,20 +330,20 @@ impl Groups {
         }
         self.mark_dirty(group);
         self.use_group(group);
-        let entries = self.groups[group as usize].entries.as_mut().expect("the group is resident");
+        let entries = self.groups[group.index()].entries.as_mut().expect("the group is resident");
         entries.replace(lba.index() % self.limit.entries, pba)
     }
 
     /// Somebody uses a group.
-    pub fn use_group(&mut self, group: u32) {
-        self.groups[group as usize].passes = 1;
+    pub fn use_group(&mut self, group: IndexGroup) {
+        self.groups[group.index()].passes = 1;
     }
 
     /// Keeps a group resident.
     ///
     /// # Panics
     /// When it is not, or [`Groups::may_pin`] does not allow it.
-    pub fn pin(&mut self, group: u32, holder: Holder) {
+    pub fn pin(&mut self, group: IndexGroup, holder: Holder) {
         assert!(self.may_pin(group, holder));
         self.change(group, |group| {
             assert!(group.entries.is_some());
@@ -318,7 +354,7 @@ impl Groups {
     }
 
     /// Releases a group for one of those who keep it.
-    pub fn unpin(&mut self, group: u32, holder: Holder) {
+    pub fn unpin(&mut self, group: IndexGroup, holder: Holder) {
         self.change(group, |group| {
             assert!(group.pins > 0);
             group.pins -= 1;
@@ -333,8 +369,8 @@ impl Groups {
     /// True when somebody may pin a group: clients hold half of what the collector leaves, so that reads and whoever
     /// needs one more find room.
     #[must_use]
-    pub fn may_pin(&self, group: u32, holder: Holder) -> bool {
-        let Group { pins, pins_of_clients, .. } = self.groups[group as usize];
+    pub fn may_pin(&self, group: IndexGroup, holder: Holder) -> bool {
+        let Group { pins, pins_of_clients, .. } = self.groups[group.index()];
         let GroupLimit { resident_max, held_by_collector_max, .. } = self.limit;
         let (is_held, held, most) = match holder {
             Holder::Client => {
@@ -377,7 +413,7 @@ impl Groups {
                 self.hand = 0;
             }
             let at = self.clock[self.hand];
-            let group = &mut self.groups[at as usize];
+            let group = &mut self.groups[at.index()];
             if group.passes > 0 {
                 group.passes -= 1;
                 self.hand += 1;
@@ -402,7 +438,7 @@ impl Groups {
     }
 
     /// A dirty group that nobody holds and that is not being written: one that nobody used lately, if there is.
-    pub fn next_to_write(&mut self) -> Option<u32> {
+    pub fn next_to_write(&mut self) -> Option<IndexGroup> {
         if self.tally.writable == 0 {
             return None;
         }
@@ -413,7 +449,7 @@ impl Groups {
             }
             self.broom = if self.broom + 1 < self.clock.len() { self.broom + 1 } else { 0 };
             let at = self.clock[self.broom];
-            let group = &self.groups[at as usize];
+            let group = &self.groups[at.index()];
             if group.is_writable() && group.passes == 0 {
                 return Some(at);
             }
@@ -423,11 +459,11 @@ impl Groups {
     }
 
     /// A group is about to be written; false when it maps nothing, which needs no block.
-    pub fn begin_write(&mut self, group: u32, block: &mut Block) -> bool {
-        assert!(!self.groups[group as usize].writing, "a group is written once at a time");
+    pub fn begin_write(&mut self, group: IndexGroup, block: &mut Block) -> bool {
+        assert!(!self.groups[group.index()].writing, "a group is written once at a time");
         block.fill(0);
         let width = usize::from(self.entry_bytes.count());
-        let entries = self.groups[group as usize].entries.as_ref().expect("it is resident");
+        let entries = self.groups[group.index()].entries.as_ref().expect("it is resident");
         let mut any = false;
         for (entry, bytes) in entries.iter().zip(block.chunks_exact_mut(width)) {
             any |= entry.is_some();
@@ -442,7 +478,7 @@ impl Groups {
     }
 
     /// The mapping block of a group is durable, or lost: then the group is as dirty as it was.
-    pub fn end_write(&mut self, group: u32, lost: bool) {
+    pub fn end_write(&mut self, group: IndexGroup, lost: bool) {
         self.change(group, |group| {
             assert!(group.writing);
             group.writing = false;
@@ -452,37 +488,37 @@ impl Groups {
 
     /// True while the mapping block of a group is being written.
     #[must_use]
-    pub fn is_being_written(&self, group: u32) -> bool {
-        self.groups[group as usize].writing
+    pub fn is_being_written(&self, group: IndexGroup) -> bool {
+        self.groups[group.index()].writing
     }
 
     /// Returns the place of the mapping block of a group.
     #[must_use]
-    pub fn place(&self, group: u32) -> Option<Pba> {
-        self.groups[group as usize].place
+    pub fn place(&self, group: IndexGroup) -> Option<Pba> {
+        self.groups[group.index()].place
     }
 
     /// The mapping block of a group lies elsewhere, or nowhere; returns where it was.
-    pub fn set_place(&mut self, group: u32, place: Option<Pba>) -> Option<Pba> {
+    pub fn set_place(&mut self, group: IndexGroup, place: Option<Pba>) -> Option<Pba> {
         self.change(group, |group| std::mem::replace(&mut group.place, place))
     }
 
     /// A resident group is to be written: it changed, or its mapping block is damaged.
-    pub fn mark_dirty(&mut self, group: u32) {
-        if !self.groups[group as usize].dirty {
+    pub fn mark_dirty(&mut self, group: IndexGroup) {
+        if !self.groups[group.index()].dirty {
             self.change(group, |group| group.dirty = true);
         }
     }
 
     /// The mapping block of a group cannot be read, and the group is not resident: what it maps is not known any more, and
     /// the block is of no more use.
-    pub fn lose(&mut self, group: u32) {
-        self.groups[group as usize].lost = true;
+    pub fn lose(&mut self, group: IndexGroup) {
+        self.groups[group.index()].lost = true;
         self.any_lost = true;
     }
 
     /// A group is being read.
-    pub fn begin_load(&mut self, group: u32) {
+    pub fn begin_load(&mut self, group: IndexGroup) {
         self.change(group, |group| group.loading = true);
     }
 
@@ -493,14 +529,14 @@ impl Groups {
     }
 
     /// A group that maps nothing becomes resident.
-    pub fn install_empty(&mut self, group: u32) {
+    pub fn install_empty(&mut self, group: IndexGroup) {
         assert!(self.maps_nothing(group));
         let entries = self.empty(group);
         self.admit(group, entries);
     }
 
     /// A mapping block was read, or could not be; false when it makes no group, which is lost then ([`Groups::lose`]).
-    pub fn end_load(&mut self, group: u32, block: Option<&Block>) -> bool {
+    pub fn end_load(&mut self, group: IndexGroup, block: Option<&Block>) -> bool {
         self.change(group, |group| group.loading = false);
         let range = self.range(group);
         let bytes = index_of(range.end - range.start) * usize::from(self.entry_bytes.count());
@@ -528,18 +564,18 @@ impl Groups {
 
     /// Returns the blocks mapped in resident groups, with their places.
     pub fn mapped(&self) -> impl Iterator<Item = (Lba, Pba)> + '_ {
-        let resident = (0..self.count()).filter(|group| self.groups[*group as usize].entries.is_some());
+        let resident = self.all().filter(|group| self.groups[group.index()].entries.is_some());
         resident.flat_map(|group| self.mapped_in(group))
     }
 
     /// Returns the blocks mapped in a resident group, with their places.
-    pub fn mapped_in(&self, group: u32) -> impl Iterator<Item = (Lba, Pba)> + '_ {
+    pub fn mapped_in(&self, group: IndexGroup) -> impl Iterator<Item = (Lba, Pba)> + '_ {
         self.range(group).map(Lba).filter_map(|lba| Some((lba, self.get(lba)?)))
     }
 
     /// Mapping blocks, with the group of each.
-    pub fn places(&self) -> impl Iterator<Item = (u32, Pba)> + '_ {
-        (0..).zip(&self.groups).filter_map(|(group, state)| Some((group, state.place?)))
+    pub fn places(&self) -> impl Iterator<Item = (IndexGroup, Pba)> + '_ {
+        self.all().zip(&self.groups).filter_map(|(group, state)| Some((group, state.place?)))
     }
 
     /// Mapping blocks that count.
@@ -552,7 +588,8 @@ impl Groups {
     #[must_use]
     pub fn memory_bytes(&self) -> (usize, usize) {
         let group = self.limit.entries * usize::from(self.entry_bytes.count());
-        let table = self.groups.capacity() * size_of::<Group>() + self.clock.capacity() * size_of::<u32>();
+        let table =
+            self.groups.capacity() * size_of::<Group>() + self.clock.capacity() * size_of::<IndexGroup>();
         (self.clock.len() * group, table)
     }
 

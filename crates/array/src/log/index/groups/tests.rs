@@ -21,7 +21,7 @@ struct Media {
 }
 
 impl Media {
-    fn write(&mut self, groups: &mut Groups, group: u32) {
+    fn write(&mut self, groups: &mut Groups, group: IndexGroup) {
         let mut block = [0; BLOCK_BYTES];
         if !groups.begin_write(group, &mut block) {
             groups.set_place(group, None);
@@ -85,7 +85,7 @@ fn what_is_held_dirty_or_being_written_stays() {
     assert!(groups.is_over() && groups.should_write() && !groups.evict(), "all are new");
     let mut media = Media::default();
     groups.replace(Lba(0), Some(Pba(5)));
-    groups.pin(0, Holder::Client);
+    groups.pin(IndexGroup(0), Holder::Client);
     for _ in 1..7 {
         let group = groups.next_to_write().expect("they are dirty");
         media.write(&mut groups, group);
@@ -93,15 +93,15 @@ fn what_is_held_dirty_or_being_written_stays() {
     assert_eq!(groups.next_to_write(), None, "the last one is held");
     while groups.evict() {}
     assert_eq!(groups.resident(), 1);
-    groups.unpin(0, Holder::Client);
-    assert!(groups.begin_write(0, &mut [0; BLOCK_BYTES]));
+    groups.unpin(IndexGroup(0), Holder::Client);
+    assert!(groups.begin_write(IndexGroup(0), &mut [0; BLOCK_BYTES]));
     assert!(!groups.evict(), "it is being written");
     groups.replace(Lba(1), Some(Pba(6)));
-    groups.end_write(0, false);
-    groups.set_place(0, Some(Pba(1_000)));
+    groups.end_write(IndexGroup(0), false);
+    groups.set_place(IndexGroup(0), Some(Pba(1_000)));
     assert!(!groups.evict(), "it changed meanwhile");
-    media.write(&mut groups, 0);
-    assert!(groups.evict() && groups.residence(0) == Residence::Absent);
+    media.write(&mut groups, IndexGroup(0));
+    assert!(groups.evict() && groups.residence(IndexGroup(0)) == Residence::Absent);
     assert_eq!(groups.placed(), 1);
 }
 
@@ -109,11 +109,11 @@ fn what_is_held_dirty_or_being_written_stays() {
 fn what_was_read_stays_until_the_turn_ends() {
     let (mut groups, mut media) = (groups(EntryBytes::Four), Media::default());
     groups.replace(Lba(0), Some(Pba(7)));
-    (0..groups.count()).for_each(|group| media.write(&mut groups, group));
+    groups.all().for_each(|group| media.write(&mut groups, group));
     while groups.evict() {}
-    groups.begin_load(0);
-    let block = media.blocks[&groups.place(0).expect("it maps something").0];
-    assert!(groups.end_load(0, Some(&block)));
+    groups.begin_load(IndexGroup(0));
+    let block = media.blocks[&groups.place(IndexGroup(0)).expect("it maps something").0];
+    assert!(groups.end_load(IndexGroup(0), Some(&block)));
     assert!(!groups.evict(), "who asked for it had no turn yet");
     assert_eq!(groups.get(Lba(0)), Some(Pba(7)));
     assert!(groups.end_turn());
@@ -124,16 +124,16 @@ fn what_was_read_stays_until_the_turn_ends() {
 fn the_collector_holds_its_share_and_clients_half_of_the_rest() {
     let mut groups = groups(EntryBytes::Four);
     for (holder, other) in [(Holder::Client, Holder::Collector), (Holder::Collector, Holder::Client)] {
-        assert!(groups.may_pin(3, holder));
-        groups.pin(3, holder);
-        assert!(groups.may_pin(3, holder) && !groups.may_pin(4, holder));
-        groups.pin(4, other);
-        groups.pin(3, holder);
-        groups.unpin(3, holder);
-        assert!(!groups.may_pin(4, holder));
-        groups.unpin(3, holder);
-        assert!(groups.may_pin(4, holder));
-        groups.unpin(4, other);
+        assert!(groups.may_pin(IndexGroup(3), holder));
+        groups.pin(IndexGroup(3), holder);
+        assert!(groups.may_pin(IndexGroup(3), holder) && !groups.may_pin(IndexGroup(4), holder));
+        groups.pin(IndexGroup(4), other);
+        groups.pin(IndexGroup(3), holder);
+        groups.unpin(IndexGroup(3), holder);
+        assert!(!groups.may_pin(IndexGroup(4), holder));
+        groups.unpin(IndexGroup(3), holder);
+        assert!(groups.may_pin(IndexGroup(4), holder));
+        groups.unpin(IndexGroup(4), other);
     }
     groups.check_invariants();
 }
@@ -143,12 +143,12 @@ fn without_its_mapping_block_a_group_is_lost() {
     let mut groups = groups(EntryBytes::Four);
     groups.replace(Lba(9), Some(Pba(5)));
     let mut media = Media::default();
-    (0..7).for_each(|group| media.write(&mut groups, group));
+    groups.all().for_each(|group| media.write(&mut groups, group));
     while groups.evict() {}
-    groups.begin_load(1);
-    assert_eq!((groups.residence(1), groups.loading()), (Residence::Coming, 1));
-    assert!(!groups.end_load(1, None));
-    groups.lose(1);
-    assert!(groups.is_incomplete() && groups.residence(1) == Residence::Lost);
+    groups.begin_load(IndexGroup(1));
+    assert_eq!((groups.residence(IndexGroup(1)), groups.loading()), (Residence::Coming, 1));
+    assert!(!groups.end_load(IndexGroup(1), None));
+    groups.lose(IndexGroup(1));
+    assert!(groups.is_incomplete() && groups.residence(IndexGroup(1)) == Residence::Lost);
     groups.check_invariants();
 }
