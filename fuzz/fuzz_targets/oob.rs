@@ -4,6 +4,7 @@
 
 use base::bytes::{array_at, put, u64_at};
 use base::checksum::crc32c;
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
 use fuzz::{assert_same_fields, offset_of, resealed, seed};
@@ -18,7 +19,7 @@ const INPUT_BYTES: usize = HEAD_BYTES + OOB_BYTES;
 
 fn seeds() {
     let inputs = [Role::Data, Role::Parity, Role::Filler, Role::Slot].map(|role| {
-        let piece = if role == Role::Filler { u8::MAX } else { 2 };
+        let piece = if role == Role::Filler { Piece::NONE } else { Piece(2) };
         let place =
             Place { array: 1, segment: 9, zone: ZoneIndex(5), stripe: 77, group: 2, piece, row: 1, role };
         let neighbour =

@@ -226,7 +226,7 @@ impl Engine for Shard {
             self.zone_watch.note_trouble(waiter);
         }
         match waiter {
-            Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
+            Waiter::Chunk { slot, piece } => self.on_chunk((slot, piece), drive.index(), completion, fx),
             Waiter::Header { slot, .. } => self.core.on_header(slot, drive.index(), completion, fx),
             Waiter::Footer { slot, .. } => self.appender().on_footer(slot, drive.index(), completion, fx),
             Waiter::Finish { slot, .. } => {
@@ -234,7 +234,7 @@ impl Engine for Shard {
             }
             Waiter::Reset { slot, .. } => self.core.on_reset(slot, drive.index(), &completion, fx),
             Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
-            Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
+            Waiter::Load { slot, piece } => self.on_load(slot, piece, drive.index(), completion, fx),
             Waiter::Flush { slot, .. } => self.on_device_flush(slot, drive.index(), &completion, fx),
             Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
             Waiter::Scrub { slot, part } => {

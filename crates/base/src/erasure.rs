@@ -17,7 +17,7 @@ use crate::combine::{combine_blocks, has_products};
 use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
 use crate::xor::{Block, sum_by_powers, sums_plain_and_by_powers, xor_blocks};
 
-pub use crate::pieces::{PIECES_MAX, PieceSet};
+pub use crate::pieces::{Numbered, PIECES_MAX, Piece, PieceSet, Pieces};
 
 /// Most parities of a code that is MDS.
 pub const PARITIES_MAX: usize = 3;
@@ -110,25 +110,44 @@ impl ErasureCode {
 
     /// All pieces.
     #[must_use]
-    pub fn pieces(&self) -> PieceSet {
+    pub fn pieces<P: Numbered>(&self) -> PieceSet<P> {
         PieceSet::first(self.piece_count())
+    }
+
+    /// Pieces of data, in order.
+    #[must_use]
+    pub fn data_pieces(&self) -> Pieces<Piece> {
+        PieceSet::first(self.data_count).iter()
+    }
+
+    /// True for a piece of data, and not of parity.
+    #[must_use]
+    pub fn is_data(&self, piece: Piece) -> bool {
+        piece.index() < self.data_count
+    }
+
+    /// The number of a parity among its like; `None` for data.
+    #[must_use]
+    pub fn parity_of(&self, piece: Piece) -> Option<usize> {
+        piece.index().checked_sub(self.data_count)
     }
 
     /// True when all pieces can be had from those in `present`.
     #[must_use]
-    pub fn can_decode(&self, present: PieceSet) -> bool {
+    pub fn can_decode<P: Numbered>(&self, present: PieceSet<P>) -> bool {
         match self.kind {
             Kind::Parities => present.and(self.pieces()).count() >= self.data_count,
-            Kind::Mirrors => (0..self.data_count)
-                .all(|piece| present.contains(piece) || present.contains(self.data_count + piece)),
+            Kind::Mirrors => (0..self.data_count).all(|piece| {
+                present.contains(P::at(piece)) || present.contains(P::at(self.data_count + piece))
+            }),
         }
     }
 
     /// The pieces of `present` that piece `lost` is computed from; `None` when it cannot be.
     #[must_use]
-    pub fn sources(&self, lost: usize, present: PieceSet) -> Option<PieceSet> {
-        let recipe = self.recipe(lost, present)?;
-        Some((0..PIECES_MAX).filter(|piece| recipe[*piece] != 0).collect())
+    pub fn sources<P: Numbered>(&self, lost: P, present: PieceSet<P>) -> Option<PieceSet<P>> {
+        let recipe = self.recipe(lost.index(), PieceSet::from_bits(present.bits()))?;
+        Some((0..PIECES_MAX).filter(|piece| recipe[*piece] != 0).map(P::at).collect())
     }
 
     /// Computes parity `parity` (0-based) of the k data blocks.
@@ -239,27 +258,27 @@ impl ErasureCode {
     ///
     /// # Panics
     /// When they do not suffice; callers refuse the read instead (see [`ErasureCode::sources`]).
-    pub fn decode(&self, lost: usize, present: &[(usize, &Block)], into: &mut Block) {
+    pub fn decode<P: Numbered>(&self, lost: P, present: &[(P, &Block)], into: &mut Block) {
         let recipe = self.recipe_from(lost, present.iter().map(|(piece, _)| *piece));
-        combine(into, present.iter().map(|(piece, block)| (*block, recipe[*piece])));
+        combine(into, present.iter().map(|(piece, block)| (*block, recipe[piece.index()])));
     }
 
     /// [`ErasureCode::decode`] for short fields.
     ///
     /// # Panics
     /// When they do not suffice.
-    pub fn decode_field<const N: usize>(
+    pub fn decode_field<P: Numbered, const N: usize>(
         &self,
-        lost: usize,
-        present: &[(usize, &[u8; N])],
+        lost: P,
+        present: &[(P, &[u8; N])],
         into: &mut [u8; N],
     ) {
         let recipe = self.recipe_from(lost, present.iter().map(|(piece, _)| *piece));
-        combine_field(into, present.iter().map(|(piece, field)| (*field, recipe[*piece])));
+        combine_field(into, present.iter().map(|(piece, field)| (*field, recipe[piece.index()])));
     }
 
-    fn recipe_from(&self, lost: usize, present: impl Iterator<Item = usize>) -> Recipe {
-        let present: PieceSet = present.collect();
+    fn recipe_from<P: Numbered>(&self, lost: P, present: impl Iterator<Item = P>) -> Recipe {
+        let (lost, present): (usize, PieceSet) = (lost.index(), present.map(P::index).collect());
         assert!(!present.contains(lost), "piece {lost} is there");
         self.recipe(lost, present).expect("enough pieces to decode from")
     }

@@ -1,6 +1,6 @@
 //! Configuration: what an array is made of, how it is run, and where everything lies.
 
-use base::erasure::{ErasureCode, PIECES_MAX};
+use base::erasure::{ErasureCode, PIECES_MAX, Piece};
 use base::units::{Lba, ZoneIndex};
 use std::fmt;
 use zone::device::Geometry;
@@ -302,13 +302,13 @@ impl Map {
     /// Drive of a piece.
     #[must_use]
     pub fn drive_of(&self, zone: u32, stripe: u32, piece: usize) -> usize {
-        self.layout.drive_of(stripe + zone, piece)
+        self.layout.drive_of(stripe + zone, Piece::at(piece))
     }
 
     /// Piece of a drive.
     #[must_use]
     pub fn piece_of(&self, zone: u32, stripe: u32, drive: usize) -> usize {
-        self.layout.piece_of(stripe + zone, drive)
+        self.layout.piece_of(stripe + zone, drive).index()
     }
 
     /// Drive of a stripe's parity, in whose log its partial parity goes.
@@ -359,7 +359,7 @@ impl Map {
             zone: ZoneIndex(zone),
             stripe,
             group: stripe,
-            piece: u8::try_from(piece).expect("at most 32 members"),
+            piece: Piece::at(piece),
             row: u8::try_from(row).expect("validated: at most 64 rows"),
             role: if piece < self.data_count() { Role::Data } else { Role::Parity },
         }

@@ -14,7 +14,7 @@
 pub mod table;
 
 use crate::format::footer::ENTRIES_PER_BLOCK;
-use base::erasure::ErasureCode;
+use base::erasure::{ErasureCode, Piece};
 use std::fmt;
 
 /// Largest stripe group: a whole segment of the largest zones, as under Zone Append without groups.
@@ -158,18 +158,18 @@ impl Layout {
     /// RAID-5, 3+1 (Pn: parity): stripe 0 is D0 D1 D2 P, stripe 1 is D1 D2 P D0, and so on. Parity starts
     /// one drive earlier in each stripe, and the data follows it around.
     #[must_use]
-    pub fn drive_of(&self, stripe: u32, piece: usize) -> usize {
-        assert!(piece < self.members());
-        self.around(self.first_parity(stripe) + self.around(piece + self.code.parity_count()))
+    pub fn drive_of(&self, stripe: u32, piece: Piece) -> usize {
+        assert!(piece.index() < self.members());
+        self.around(self.first_parity(stripe) + self.around(piece.index() + self.code.parity_count()))
     }
 
     /// Piece of a stripe that a drive holds: the inverse of [`Layout::drive_of`].
     #[must_use]
-    pub fn piece_of(&self, stripe: u32, drive: usize) -> usize {
+    pub fn piece_of(&self, stripe: u32, drive: usize) -> Piece {
         let members = self.members();
         assert!(drive < members);
         let behind_first_parity = self.around(drive + members - self.first_parity(stripe));
-        self.around(behind_first_parity + self.code.data_count())
+        Piece::at(self.around(behind_first_parity + self.code.data_count()))
     }
 
     /// Drive of piece k of a stripe; behind the last drive when there is none.

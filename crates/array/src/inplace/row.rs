@@ -247,7 +247,8 @@ impl Row {
         }
         missing.iter().for_each(|piece| self.decode(facts, piece, stock));
         let mut is_right = true;
-        for piece in facts.code.pieces().without(PieceSet::first(facts.code.data_count())).iter() {
+        let data: PieceSet = PieceSet::first(facts.code.data_count());
+        for piece in facts.code.pieces().without(data).iter() {
             let mut frame = stock.take();
             self.encode(facts, piece, &mut frame.data);
             if *self.old.block(piece) == frame.data {

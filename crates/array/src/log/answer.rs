@@ -83,7 +83,7 @@ impl Asked<'_> {
         let belongs = place.stripe < self.layout.stripes
             && static_place
             && self.layout.group_of(place.stripe) == group
-            && usize::from(place.piece) == self.layout.piece_of(place.stripe, self.member)
+            && place.piece == self.layout.piece_of(place.stripe, self.member)
             && u32::from(place.row) == row;
         if !belongs {
             return Some(Entry::VOID);

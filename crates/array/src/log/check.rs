@@ -9,7 +9,7 @@ use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
 use crate::log::{DamagedChunk, DamagedCopy, Location, MountReport, Pba, Shard, row};
 use base::checksum::crc32c;
-use base::erasure::PieceSet;
+use base::erasure::{Piece, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -255,7 +255,7 @@ impl Check<'_> {
         let mut pieces: Vec<Option<Vec<Frame>>> = Vec::new();
         let mut damaged: Vec<Location> = Vec::new();
         let mut to_complete = false;
-        for piece in 0..layout.members() {
+        for piece in layout.code.pieces::<Piece>().iter() {
             let drive = layout.drive_of(stripe, piece);
             let zone = segment.zones[drive];
             let Some(at) = segment.slot_of_stripe(drive, stripe) else { return };
@@ -289,8 +289,8 @@ impl Check<'_> {
             return;
         }
         self.report.stripes_checked += 1;
-        let good: PieceSet =
-            (0..).zip(&pieces).filter(|(_, piece)| piece.is_some()).map(|(at, _)| at).collect();
+        let good: PieceSet<Piece> =
+            (0..).map(Piece).zip(&pieces).filter(|(_, piece)| piece.is_some()).map(|(at, _)| at).collect();
         let rebuildable = layout.code.can_decode(good);
         for Location { drive, zone, offset } in damaged {
             self.report.add(Problem::BlockDamaged { drive, zone, offset, rebuildable });

@@ -14,6 +14,7 @@ use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{StripeSlot, Stripes};
 use crate::log::token::Waiter;
 use crate::log::writer::WaitingChunk;
+use base::erasure::Piece;
 use base::frame::Frame;
 use zone::device::Op;
 use zone::device::Status;
@@ -26,7 +27,7 @@ impl Appender<'_> {
     pub(super) fn pump_zone(&mut self, segment_slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         while let Some(chunk) = self.core.segments.get_mut(segment_slot).next_chunk(drive) {
             let mut frames =
-                std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+                std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece.index()]);
             assert!(!frames.is_empty(), "piece {} of stripe {} was sent already", chunk.piece, chunk.stripe);
             let segment = self.core.segments.get(segment_slot);
             let zone = segment.zones[drive];
@@ -42,7 +43,7 @@ impl Appender<'_> {
             if let Op::Append { frames } | Op::Write { frames, .. } = &op {
                 self.core.segments.note_sent(segment_slot, drive, &chunk, frames.len());
             }
-            fx.command(drive, zone, Waiter::Chunk { slot: chunk.slot, part: chunk.piece }, op);
+            fx.command(drive, zone, Waiter::Chunk { slot: chunk.slot, piece: chunk.piece }, op);
         }
     }
 
@@ -68,7 +69,7 @@ impl Appender<'_> {
         while frames.len() + chunk_blocks <= blocks_max
             && let Some(next) = zone.next_joined(last)
         {
-            frames.append(&mut self.stripes.slots.get_mut(next.slot).pieces[next.piece as usize]);
+            frames.append(&mut self.stripes.slots.get_mut(next.slot).pieces[next.piece.index()]);
             last = next.stripe;
         }
         assert!(
@@ -84,7 +85,7 @@ impl Stripes {
     pub(super) fn land(
         &mut self,
         core: &mut Core,
-        (slot, piece): (StripeSlot, usize),
+        (slot, piece): (StripeSlot, Piece),
         drive: usize,
         (status, offset): (Status, u32),
         fx: &mut Effects,
@@ -104,8 +105,8 @@ impl Stripes {
         };
         match landed {
             Some(landed) if core.membership.has_zone(segment, drive) => {
-                let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
-                let rows = stripe.pieces[piece].iter().map(|frame| {
+                let role = Role::of(piece, &layout.code);
+                let rows = stripe.pieces[piece.index()].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
                 });
                 let zone = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];
@@ -118,7 +119,7 @@ impl Stripes {
                 if let Some(table) = &mut segment.table {
                     table.set(drive, landed, number - layout.group_start(group));
                 }
-                stripe.landed_slots[piece] = landed;
+                stripe.landed_slots[piece.index()] = landed;
                 has_more.then_some(segment_slot)
             }
             // A zone that takes no more writes; or another error, a drive that is gone, or one that placed a chunk outside
@@ -167,7 +168,7 @@ impl Stripes {
         let waiting: Vec<WaitingChunk> =
             core.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
         for chunk in waiting {
-            self.lose_piece(core, chunk.slot, chunk.piece as usize, drive);
+            self.lose_piece(core, chunk.slot, chunk.piece, drive);
             self.piece_done(core, chunk.slot);
         }
     }

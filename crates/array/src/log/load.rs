@@ -15,7 +15,7 @@ use crate::log::off_load::OffLoad;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
 use base::checksum::crc32c;
-use base::erasure::{ErasureCode, PieceSet};
+use base::erasure::{ErasureCode, Piece, PieceSet};
 use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use zone::device::{Completion, Op, Status};
@@ -58,13 +58,13 @@ impl Rebuild {
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
     /// A read wants blocks of one piece.
-    Rebuild { rebuild: Rebuild, piece: usize },
+    Rebuild { rebuild: Rebuild, piece: Piece },
     /// The collector wants all data.
     Move,
     /// Recovery left it weak: all data moves.
     Rescue,
     /// A group of the index lies in one of its blocks.
-    Group { group: IndexGroup, piece: usize, wanted_by: GroupReader },
+    Group { group: IndexGroup, piece: Piece, wanted_by: GroupReader },
 }
 
 /// Reader of a mapping block.
@@ -78,7 +78,7 @@ pub enum GroupReader {
 
 /// A piece of a stripe being loaded.
 #[derive(Debug, Default)]
-struct Piece {
+struct Loaded {
     /// Set when the piece was asked for, or will not be.
     asked: bool,
     /// Frames, one per row, once its drive has answered; none when the piece is on no active drive.
@@ -87,7 +87,7 @@ struct Piece {
     rows_good: u32,
 }
 
-impl Piece {
+impl Loaded {
     /// The frame of a row that is whole.
     fn row(&self, row: u32) -> Option<&Frame> {
         (self.rows_good >> row & 1 == 1).then(|| &self.frames[row as usize])
@@ -103,8 +103,8 @@ pub struct Load {
     rows: u32,
     purpose: Purpose,
     /// Pieces that must be had, read or decoded.
-    wanted: PieceSet,
-    pieces: Vec<Piece>,
+    wanted: PieceSet<Piece>,
+    pieces: Vec<Loaded>,
     pieces_pending: u32,
     /// Set when what was not whole has been read once more.
     read_again: bool,
@@ -112,8 +112,9 @@ pub struct Load {
 
 impl Load {
     /// Pieces of which a row is whole.
-    fn good(&self, row: u32) -> PieceSet {
+    fn good(&self, row: u32) -> PieceSet<Piece> {
         (0..)
+            .map(Piece)
             .zip(&self.pieces)
             .filter(|(_, piece)| piece.row(row).is_some())
             .map(|(piece, _)| piece)
@@ -130,8 +131,8 @@ impl Load {
 }
 
 /// The pieces to read when `there` can be: those wanted, and what the others are decoded from.
-fn pieces_to_read(code: &ErasureCode, wanted: PieceSet, there: PieceSet) -> PieceSet {
-    let needed = |piece: usize| match there.contains(piece) {
+fn pieces_to_read(code: &ErasureCode, wanted: PieceSet<Piece>, there: PieceSet<Piece>) -> PieceSet<Piece> {
+    let needed = |piece: Piece| match there.contains(piece) {
         true => [piece].into_iter().collect(),
         false => code.sources(piece, there).unwrap_or(there),
     };
@@ -163,11 +164,11 @@ impl Shard {
                 continue;
             };
             let piece = segment.layout.piece_of(stripe, drive);
-            let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::default()).collect();
-            pieces[piece].asked = rebuild.is_damaged;
+            let mut pieces: Vec<Loaded> = (0..segment.layout.members()).map(|_| Loaded::default()).collect();
+            pieces[piece.index()].asked = rebuild.is_damaged;
             let purpose = Purpose::Rebuild { rebuild, piece };
-            let wanted: PieceSet = [piece].into_iter().collect();
-            let damaged = if rebuild.is_damaged { wanted } else { PieceSet::default() };
+            let wanted: PieceSet<Piece> = [piece].into_iter().collect();
+            let damaged = if rebuild.is_damaged { wanted } else { PieceSet::EMPTY };
             let there = pieces_at_hand(&self.core, segment, (stripe, wanted), damaged);
             let segment = rebuild.segment;
             let rows = rebuild.blocks;
@@ -219,7 +220,7 @@ impl Shard {
         let piece = layout.piece_of(stripe, drive.index());
         let wanted = [piece].into_iter().collect();
         let there =
-            pieces_at_hand(&self.core, self.core.segments.get(slot), (stripe, wanted), PieceSet::default());
+            pieces_at_hand(&self.core, self.core.segments.get(slot), (stripe, wanted), PieceSet::EMPTY);
         let load = Load {
             segment: slot,
             stripe,
@@ -227,7 +228,7 @@ impl Shard {
             rows: 1,
             purpose: Purpose::Group { group, piece, wanted_by },
             wanted,
-            pieces: (0..layout.members()).map(|_| Piece::default()).collect(),
+            pieces: (0..layout.members()).map(|_| Loaded::default()).collect(),
             pieces_pending: 0,
             read_again: false,
         };
@@ -241,15 +242,15 @@ impl Shard {
         segment_slot: SegmentSlot,
         stripe: u32,
         purpose: Purpose,
-        wanted: PieceSet,
+        wanted: PieceSet<Piece>,
         fx: &mut Effects,
     ) {
         let segment = self.core.segments.get_mut(segment_slot);
         segment.pin();
         let layout = segment.layout;
         let segment = self.core.segments.get(segment_slot);
-        let there = pieces_at_hand(&self.core, segment, (stripe, wanted), PieceSet::default());
-        let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
+        let there = pieces_at_hand(&self.core, segment, (stripe, wanted), PieceSet::EMPTY);
+        let pieces = (0..layout.members()).map(|_| Loaded::default()).collect();
         let load = Load {
             segment: segment_slot,
             stripe,
@@ -266,12 +267,12 @@ impl Shard {
     }
 
     /// Reads those of the pieces that were not asked for yet.
-    fn read_pieces(&mut self, slot: u32, wanted: PieceSet, fx: &mut Effects) {
+    fn read_pieces(&mut self, slot: u32, wanted: PieceSet<Piece>, fx: &mut Effects) {
         // One more than there are, so that the load cannot finish before all are asked for.
         self.reader.loads.get_mut(slot).pieces_pending += 1;
         for piece in wanted.iter() {
             let load = self.reader.loads.get_mut(slot);
-            if std::mem::replace(&mut load.pieces[piece].asked, true) {
+            if std::mem::replace(&mut load.pieces[piece.index()].asked, true) {
                 continue;
             }
             let segment = self.core.segments.get(load.segment);
@@ -280,9 +281,8 @@ impl Shard {
             let Some(at) = at.filter(|_| self.core.membership.has_zone(segment, drive)) else { continue };
             let frames = self.core.frames.take_vec(load.rows as usize);
             load.pieces_pending += 1;
-            let part = u32::try_from(piece).expect("at most 32 members");
             let op = Op::Read { offset: segment.layout.slot_offset(at) + load.row, frames };
-            fx.command(drive, segment.zones[drive], Waiter::Load { slot, part }, op);
+            fx.command(drive, segment.zones[drive], Waiter::Load { slot, piece }, op);
         }
         self.piece_loaded(slot, fx);
     }
@@ -297,7 +297,7 @@ impl Shard {
         let there = pieces_there(&self.core, self.core.segments.get(segment), stripe);
         for (piece, row) in there.iter().flat_map(|piece| (0..rows).map(move |row| (piece, row))) {
             let load = self.reader.loads.get_mut(slot);
-            if load.pieces[piece].frames.is_empty() || load.pieces[piece].row(row).is_some() {
+            if load.pieces[piece.index()].frames.is_empty() || load.pieces[piece.index()].row(row).is_some() {
                 continue;
             }
             load.pieces_pending += 1;
@@ -305,9 +305,8 @@ impl Shard {
             let drive = segment.layout.drive_of(stripe, piece);
             let at = segment.slot_of_stripe(drive, stripe).expect("it is there");
             let frames = self.core.frames.take_vec(1);
-            let part = u32::try_from(piece).expect("at most 32 members");
             let op = Op::Read { offset: segment.layout.slot_offset(at) + first + row, frames };
-            fx.command(drive, segment.zones[drive], Waiter::Load { slot, part }, op);
+            fx.command(drive, segment.zones[drive], Waiter::Load { slot, piece }, op);
         }
         self.piece_loaded(slot, fx);
     }
@@ -316,7 +315,7 @@ impl Shard {
     pub(super) fn on_load(
         &mut self,
         slot: u32,
-        part: u32,
+        piece: Piece,
         drive: usize,
         completion: Completion,
         fx: &mut Effects,
@@ -329,36 +328,36 @@ impl Shard {
         let layout = self.core.segments.get(segment).layout;
         // What a crash tore is no damage.
         let counts = !matches!(self.reader.loads.get(slot).purpose, Purpose::Rescue);
-        let mut piece = std::mem::take(&mut self.reader.loads.get_mut(slot).pieces[part as usize]);
-        let is_first = piece.frames.is_empty();
+        let mut loaded = std::mem::take(&mut self.reader.loads.get_mut(slot).pieces[piece.index()]);
+        let is_first = loaded.frames.is_empty();
         for (offset, frame) in (offset..).zip(&frames) {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let whole =
                 self.core.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
             let good = whole && status == Status::Success;
-            piece.rows_good |= u32::from(good) << (row - first);
+            loaded.rows_good |= u32::from(good) << (row - first);
             if !good && is_first && counts {
                 self.core.note_damage(segment, location, frame, status);
             }
         }
-        if piece.frames.is_empty() {
+        if loaded.frames.is_empty() {
             assert!(frames.len() == rows as usize, "the first answer is for all rows");
-            piece.frames = frames;
+            loaded.frames = frames;
         } else {
             assert!(frames.len() == 1, "the second answer is for one row");
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
-            std::mem::swap(&mut piece.frames[(row - first) as usize], &mut frames[0]);
+            std::mem::swap(&mut loaded.frames[(row - first) as usize], &mut frames[0]);
             self.core.frames.give_vec(frames);
         }
-        self.reader.loads.get_mut(slot).pieces[part as usize] = piece;
+        self.reader.loads.get_mut(slot).pieces[piece.index()] = loaded;
         self.piece_loaded(slot, fx);
     }
 
     /// A drive was away before it answered for a piece: others are asked first, and it once more if that does not suffice.
     pub(super) fn on_load_stalled(
         &mut self,
-        (slot, part): (u32, u32),
+        (slot, piece): (u32, Piece),
         drive: usize,
         completion: Completion,
         fx: &mut Effects,
@@ -366,10 +365,10 @@ impl Shard {
         let Completion { frames, zone, offset, .. } = completion;
         let load = self.reader.loads.get_mut(slot);
         if load.read_again {
-            return fx.command(drive, zone, Waiter::Load { slot, part }, Op::Read { offset, frames });
+            return fx.command(drive, zone, Waiter::Load { slot, piece }, Op::Read { offset, frames });
         }
-        assert!(load.pieces[part as usize].frames.is_empty(), "the first answer for a piece");
-        load.pieces[part as usize].asked = false;
+        assert!(load.pieces[piece.index()].frames.is_empty(), "the first answer for a piece");
+        load.pieces[piece.index()].asked = false;
         self.core.frames.give_vec(frames);
         self.piece_loaded(slot, fx);
     }
@@ -385,8 +384,12 @@ impl Shard {
         }
         let code = self.core.config.code();
         let (segment, stripe) = (self.core.segments.get(load.segment), load.stripe);
-        let asked: PieceSet =
-            (0..).zip(&load.pieces).filter(|(_, piece)| piece.asked).map(|(piece, _)| piece).collect();
+        let asked: PieceSet<Piece> = (0..)
+            .map(Piece)
+            .zip(&load.pieces)
+            .filter(|(_, piece)| piece.asked)
+            .map(|(piece, _)| piece)
+            .collect();
         let left = code.pieces().without(asked);
         let at_hand = left.without(pieces_stalled(&self.core, segment, stripe));
         if load.is_complete(&code) {
@@ -472,23 +475,23 @@ impl OffLoad {
         core: &mut Core,
         load: &mut Load,
         group: IndexGroup,
-        piece: usize,
+        piece: Piece,
         wanted_by: GroupReader,
     ) {
-        let decoded = match load.pieces[piece].row(0) {
+        let decoded = match load.pieces[piece.index()].row(0) {
             Some(_) => None,
             None => decode_row(core, load, piece, 0),
         };
         let drive = core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
         // A drive that is away for a while was not asked.
-        let was_read = !load.pieces[piece].frames.is_empty();
+        let was_read = !load.pieces[piece.index()].frames.is_empty();
         let has_zone = core.membership.has_zone(core.segments.get(load.segment), drive);
         let is_damaged = decoded.is_some() && was_read && has_zone;
         let is_it = |frame: &&Frame| {
             Protected::from_bytes(&frame.oob)
                 .is_some_and(|protected| protected.kind == Kind::Mapping && protected.lba == group.lba())
         };
-        let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
+        let frame = decoded.as_ref().or(load.pieces[piece.index()].row(0)).filter(is_it);
         let block = frame.map(|frame| &frame.data);
         match wanted_by {
             GroupReader::Index => core.group_loaded(group, block, is_damaged),
@@ -520,27 +523,27 @@ impl Collector {
     /// Queues the live data blocks of a loaded stripe for moving; false when some cannot be decoded. Those stay
     /// where they are, and the collector notices by the segment's live blocks.
     fn collect_moves(&mut self, core: &mut Core, load: &mut Load) -> bool {
-        let data_count = core.config.code().data_count();
+        let data = core.config.code().data_pieces();
         let mut decoded = Vec::new();
         let mut is_whole = true;
-        for (piece, row) in (0..data_count).flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
-            if load.pieces[piece].row(row).is_some() {
+        for (piece, row) in data.clone().flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
+            if load.pieces[piece.index()].row(row).is_some() {
                 continue;
             }
             // A drive that is away for a while was not asked.
-            let was_read = !load.pieces[piece].frames.is_empty();
+            let was_read = !load.pieces[piece.index()].frames.is_empty();
             match decode_row(core, load, piece, row) {
                 Some(frame) => decoded.push((piece, row, frame, was_read)),
                 None => is_whole = false,
             }
         }
-        for piece in 0..data_count {
-            if load.pieces[piece].frames.is_empty() {
+        for piece in data {
+            if load.pieces[piece.index()].frames.is_empty() {
                 continue;
             }
-            let mut frames = std::mem::take(&mut load.pieces[piece].frames);
+            let mut frames = std::mem::take(&mut load.pieces[piece.index()].frames);
             for (row, frame) in (0..).zip(frames.drain(..)) {
-                match load.pieces[piece].rows_good >> row & 1 {
+                match load.pieces[piece.index()].rows_good >> row & 1 {
                     1 => self.move_if_live(core, load, (piece, row), frame, false),
                     _ => core.frames.give(frame),
                 }
@@ -558,7 +561,7 @@ impl Collector {
         &mut self,
         core: &mut Core,
         load: &Load,
-        (piece, row): (usize, u32),
+        (piece, row): (Piece, u32),
         frame: Frame,
         was_damaged: bool,
     ) {
@@ -587,11 +590,11 @@ impl Collector {
 
 impl Core {
     /// Decodes a block of a piece from those of others; `None` when too few are good.
-    pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
-        assert!(lost < self.config.members, "piece {lost} of {}", self.config.members);
+    pub(super) fn decode(&mut self, lost: Piece, good: &[(Piece, &Frame)]) -> Option<Frame> {
+        assert!(lost.index() < self.config.members, "piece {lost} of {}", self.config.members);
         let code = self.config.code();
         let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
-        let sources: Vec<(usize, &Frame)> =
+        let sources: Vec<(Piece, &Frame)> =
             good.iter().filter(|(piece, _)| sources.contains(*piece)).copied().collect();
         let mut frame = self.frames.take();
         frame.oob.fill(0);
@@ -603,18 +606,18 @@ impl Core {
 }
 
 /// Pieces of a stripe that lie where they can be read.
-fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
-    let is_there = |piece: &usize| {
+fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece> {
+    let is_there = |piece: &Piece| {
         let drive = segment.layout.drive_of(stripe, *piece);
         core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
     };
-    (0..segment.layout.members()).filter(is_there).collect()
+    segment.layout.code.pieces().iter().filter(is_there).collect()
 }
 
 /// Pieces of a stripe on drives that are away for a while.
-fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
-    let is_stalled = |piece: &usize| core.membership.is_stalled(segment.layout.drive_of(stripe, *piece));
-    (0..segment.layout.members()).filter(is_stalled).collect()
+fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece> {
+    let is_stalled = |piece: &Piece| core.membership.is_stalled(segment.layout.drive_of(stripe, *piece));
+    segment.layout.code.pieces().iter().filter(is_stalled).collect()
 }
 
 /// Pieces of a stripe to read from, but for damaged ones: those that need not wait for a drive, if what is wanted can be had of
@@ -622,19 +625,19 @@ fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
 fn pieces_at_hand(
     core: &Core,
     segment: &Segment,
-    (stripe, wanted): (u32, PieceSet),
-    damaged: PieceSet,
-) -> PieceSet {
+    (stripe, wanted): (u32, PieceSet<Piece>),
+    damaged: PieceSet<Piece>,
+) -> PieceSet<Piece> {
     let there = pieces_there(core, segment, stripe).without(damaged);
     let at_hand = there.without(pieces_stalled(core, segment, stripe));
     let code = core.config.code();
-    let can_be_had = |piece: usize| at_hand.contains(piece) || code.sources(piece, at_hand).is_some();
+    let can_be_had = |piece: Piece| at_hand.contains(piece) || code.sources(piece, at_hand).is_some();
     if wanted.iter().all(can_be_had) { at_hand } else { there }
 }
 
 /// A row of a piece: a copy of what was read, when its drive came back in time, else decoded.
-fn had_row(core: &mut Core, load: &Load, piece: usize, row: u32) -> Option<Frame> {
-    let Some(frame) = load.pieces[piece].row(row) else { return decode_row(core, load, piece, row) };
+fn had_row(core: &mut Core, load: &Load, piece: Piece, row: u32) -> Option<Frame> {
+    let Some(frame) = load.pieces[piece.index()].row(row) else { return decode_row(core, load, piece, row) };
     let mut copy = core.frames.take();
     (copy.data, copy.oob) = (frame.data, frame.oob);
     Some(copy)
@@ -642,9 +645,12 @@ fn had_row(core: &mut Core, load: &Load, piece: usize, row: u32) -> Option<Frame
 
 /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few
 /// are good.
-fn decode_row(core: &mut Core, load: &Load, lost: usize, row: u32) -> Option<Frame> {
-    let good: Vec<(usize, &Frame)> =
-        load.good(row).iter().filter_map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect();
+fn decode_row(core: &mut Core, load: &Load, lost: Piece, row: u32) -> Option<Frame> {
+    let good: Vec<(Piece, &Frame)> = load
+        .good(row)
+        .iter()
+        .filter_map(|piece| Some((piece, load.pieces[piece.index()].row(row)?)))
+        .collect();
     core.decode(lost, &good)
 }
 

@@ -351,9 +351,9 @@ impl Core {
             zone: location.zone,
             stripe,
             group: segment.layout.group_of(stripe),
-            piece: u8::try_from(piece).expect("at most 32 members"),
+            piece,
             row: u8::try_from(row).expect("at most 16 blocks"),
-            role: if piece < segment.layout.code.data_count() { Role::Data } else { Role::Parity },
+            role: Role::of(piece, &segment.layout.code),
         })
     }
 }

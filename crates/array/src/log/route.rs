@@ -11,6 +11,7 @@ use crate::log::stripe::Origin;
 use crate::log::stripe::StripeBlock;
 use crate::log::stripe::StripeSlot;
 use crate::log::{Effects, Shard};
+use base::erasure::Piece;
 use base::units::DriveIndex;
 use zone::device::{Completion, Status};
 use zone::format::header::Stream;
@@ -60,7 +61,7 @@ impl Shard {
     /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
     pub(super) fn on_chunk(
         &mut self,
-        (slot, part): (StripeSlot, u32),
+        (slot, piece): (StripeSlot, Piece),
         drive: usize,
         completion: Completion,
         fx: &mut Effects,
@@ -68,7 +69,7 @@ impl Shard {
         let Completion { status, offset, mut frames, .. } = completion;
         let is_spoilt = status == Status::DeviceGone;
         let segment_slot = self.stripes.slots.get(slot).segment;
-        self.core.segments.note_done(segment_slot, drive, (slot, part), status == Status::Success);
+        self.core.segments.note_done(segment_slot, drive, (slot, piece), status == Status::Success);
         let segment = self.core.segments.get_mut(segment_slot);
         let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
@@ -78,23 +79,23 @@ impl Shard {
         };
         for chunk in &joined {
             let stripe = self.stripes.slots.get_mut(chunk.slot);
-            stripe.pieces[chunk.piece as usize].extend(frames.drain(first..2 * first));
+            stripe.pieces[chunk.piece.index()].extend(frames.drain(first..2 * first));
             stripe.is_spoilt |= is_spoilt;
         }
         let stripe = self.stripes.slots.get_mut(slot);
-        stripe.pieces[part as usize] = frames;
+        stripe.pieces[piece.index()] = frames;
         stripe.is_spoilt |= is_spoilt;
-        self.on_piece((slot, part as usize), drive, (status, offset), fx);
+        self.on_piece((slot, piece), drive, (status, offset), fx);
         for chunk in joined {
             self.route(fx);
-            self.on_piece((chunk.slot, chunk.piece as usize), drive, (status, offset), fx);
+            self.on_piece((chunk.slot, chunk.piece), drive, (status, offset), fx);
         }
     }
 
     /// A piece of a stripe was written, or was not.
     fn on_piece(
         &mut self,
-        (slot, piece): (StripeSlot, usize),
+        (slot, piece): (StripeSlot, Piece),
         drive: usize,
         outcome: (Status, u32),
         fx: &mut Effects,
@@ -183,10 +184,10 @@ impl Shard {
             self.core.frames.give_many(piece);
         }
         let layout = self.core.segments.get(segment_slot).layout;
-        for (piece, chunk) in blocks.chunks(layout.chunk_blocks as usize).enumerate() {
+        for (piece, chunk) in layout.code.data_pieces().zip(blocks.chunks(layout.chunk_blocks as usize)) {
             let drive = layout.drive_of(number, piece);
             let zone = self.core.segments.get(segment_slot).zones[drive];
-            let offset = layout.slot_offset(self.stripes.slots.get(slot).landed_slots[piece]);
+            let offset = layout.slot_offset(self.stripes.slots.get(slot).landed_slots[piece.index()]);
             for (block, offset) in chunk.iter().zip(offset..) {
                 let location = Location { drive: DriveIndex::at(drive), zone, offset };
                 let pba = self.core.pba.pack(location);

@@ -1,14 +1,14 @@
 //! Rows: the blocks of a stripe's pieces at the same place in their chunks, coded together with the protected metadata.
 
-use base::erasure::ErasureCode;
+use base::erasure::{ErasureCode, Piece};
 use base::frame::Frame;
 use base::xor::Block;
 use zone::format::oob::{self, PROTECTED_BYTES};
 
 /// Decodes the block of a piece from those of others, as many as the code needs; other metadata stays as it is.
-pub fn decode(code: &ErasureCode, lost: usize, sources: &[(usize, &Frame)], frame: &mut Frame) {
-    let blocks: Vec<(usize, &Block)> = sources.iter().map(|(piece, source)| (*piece, &source.data)).collect();
-    let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> =
+pub fn decode(code: &ErasureCode, lost: Piece, sources: &[(Piece, &Frame)], frame: &mut Frame) {
+    let blocks: Vec<(Piece, &Block)> = sources.iter().map(|(piece, source)| (*piece, &source.data)).collect();
+    let fields: Vec<(Piece, &[u8; PROTECTED_BYTES])> =
         sources.iter().map(|(piece, source)| (*piece, oob::protected(&source.oob))).collect();
     code.decode(lost, &blocks, &mut frame.data);
     code.decode_field(lost, &fields, oob::protected_mut(&mut frame.oob));

@@ -24,7 +24,7 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Location, Shard, Waiter, row};
 use crate::pacer::Pacer;
-use base::erasure::PieceSet;
+use base::erasure::{Piece, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -571,9 +571,9 @@ impl Scrub {
         let mut found = ScrubFindings::default();
         let mut missing = 0;
         for row in 0..layout.chunk_blocks {
-            let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
-            let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
-            for piece in (0..layout.members()).filter(|piece| !is_whole(piece)) {
+            let is_whole = |piece: &Piece| sweep.block(index, *piece, row).is_some();
+            let good: PieceSet<Piece> = layout.code.pieces().iter().filter(is_whole).collect();
+            for piece in layout.code.pieces().without(good).iter() {
                 if !core.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
                     missing += 1;
                     continue;
@@ -637,9 +637,9 @@ fn has_right_parity(core: &mut Core, sweep: &Sweep, index: usize) -> bool {
     for (parity, row) in
         (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
     {
-        let block = |piece: usize| sweep.block(index, piece, row).expect("a whole stripe");
-        let data: Vec<&Frame> = (0..code.data_count()).map(block).collect();
-        let found = block(code.data_count() + parity);
+        let block = |piece: Piece| sweep.block(index, piece, row).expect("a whole stripe");
+        let data: Vec<&Frame> = code.data_pieces().map(block).collect();
+        let found = block(Piece::at(code.data_count() + parity));
         is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
     }
     core.frames.give(expected);

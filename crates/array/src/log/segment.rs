@@ -16,6 +16,7 @@ use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
 use crate::log::stripe::StripeSlot;
 use crate::log::writer::{Sent, WaitingChunk, Writer};
+use base::erasure::Piece;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, VecDeque};
@@ -671,7 +672,13 @@ impl SegmentTable {
 
     /// The command of a chunk is done. In the turn in which it was sent it took no time that could be told.
     #[inline]
-    pub fn note_done(&mut self, slot: SegmentSlot, drive: usize, chunk: (StripeSlot, u32), is_written: bool) {
+    pub fn note_done(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        chunk: (StripeSlot, Piece),
+        is_written: bool,
+    ) {
         let segment = self.segments[slot.index()].as_mut().expect("segment slot in use");
         let zone = segment.zones[drive];
         let progress = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];

@@ -18,6 +18,7 @@ use crate::log::window::Window;
 use crate::log::writer::{WaitingChunk, ZoneWriter};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Waiter};
 use base::checksum::crc32c;
+use base::erasure::Piece;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
@@ -92,16 +93,12 @@ impl Appender<'_> {
         stripe.alone_since = is_alone.then(|| self.core.segments.time());
         // One more than there are pieces, so that the stripe cannot finish before all are queued.
         stripe.pieces_pending = 1;
-        for piece in 0..layout.members() {
+        for piece in layout.code.pieces::<Piece>().iter() {
             let drive = layout.drive_of(number, piece);
             if self.core.membership.has_zone(self.core.segments.get(segment_slot), drive) {
                 self.stripes.seal_metadata(self.core, slot, piece, drive);
                 self.stripes.slots.get_mut(slot).pieces_pending += 1;
-                let chunk = WaitingChunk {
-                    slot,
-                    piece: u32::try_from(piece).expect("at most 32 members"),
-                    stripe: number,
-                };
+                let chunk = WaitingChunk { slot, piece, stripe: number };
                 self.core.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
                 if self.stripes.batch.is_none() {
                     self.pump_zone(segment_slot, drive, fx);
@@ -243,13 +240,13 @@ impl Stripes {
     }
 
     /// Completes the out-of-band metadata of a piece, now that its place is known.
-    fn seal_metadata(&mut self, core: &mut Core, slot: StripeSlot, piece: usize, drive: usize) {
+    fn seal_metadata(&mut self, core: &mut Core, slot: StripeSlot, piece: Piece, drive: usize) {
         let stripe = self.slots.get_mut(slot);
         let segment = core.segments.get(stripe.segment);
         let layout = &segment.layout;
         let code = layout.code;
         let chunk_blocks = layout.chunk_blocks as usize;
-        let parity = piece.checked_sub(code.data_count());
+        let parity = code.parity_of(piece);
         let neighbour = oob::neighbour_of(piece, &code);
         let mut place = Place {
             array: core.array_tag,
@@ -257,19 +254,19 @@ impl Stripes {
             zone: segment.zones[drive],
             stripe: stripe.stripe,
             group: layout.group_of(stripe.stripe),
-            piece: u8::try_from(piece).expect("at most 32 members"),
+            piece,
             row: 0,
-            role: if parity.is_some() { Role::Parity } else { Role::Data },
+            role: Role::of(piece, &code),
         };
-        for (row, frame) in stripe.pieces[piece].iter_mut().enumerate() {
+        for (row, frame) in stripe.pieces[piece.index()].iter_mut().enumerate() {
             let data_crc = match parity {
-                None => stripe.blocks[piece * chunk_blocks + row].data_crc,
+                None => stripe.blocks[piece.index() * chunk_blocks + row].data_crc,
                 Some(parity) => {
                     let crcs = stripe.blocks[row..].iter().step_by(chunk_blocks).map(|block| block.data_crc);
                     code.parity_checksum(parity, crcs).unwrap_or_else(|| crc32c(&frame.data))
                 }
             };
-            let neighbour = stripe.blocks[neighbour * chunk_blocks + row].protected;
+            let neighbour = stripe.blocks[neighbour.index() * chunk_blocks + row].protected;
             oob::seal(&mut frame.oob, &place, data_crc, Some(neighbour));
             place.row += 1;
         }
@@ -405,7 +402,7 @@ impl Core {
             zone: segment.zones[drive],
             stripe: 0,
             group: 0,
-            piece: u8::MAX,
+            piece: Piece::NONE,
             row: 0,
             role: Role::Filler,
         }

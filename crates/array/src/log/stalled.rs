@@ -17,7 +17,7 @@ impl Shard {
     ) {
         match waiter {
             Waiter::Read { slot, part } => self.on_read_stalled(slot, part, drive, completion, fx),
-            Waiter::Load { slot, part } => self.on_load_stalled((slot, part), drive, completion, fx),
+            Waiter::Load { slot, piece } => self.on_load_stalled((slot, piece), drive, completion, fx),
             _ => {
                 let Completion { zone, offset, frames, .. } = completion;
                 assert!(!frames.is_empty(), "drives that are away answer nothing but reads: {waiter:?}");

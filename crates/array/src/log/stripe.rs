@@ -16,7 +16,7 @@ use crate::log::policy::skew::Skew;
 use crate::log::requests::RequestSlot;
 use crate::log::segment::SegmentSlot;
 use crate::log::streams::StreamWriter;
-use base::erasure::PieceSet;
+use base::erasure::{Piece, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use zone::format::header::Stream;
@@ -88,7 +88,7 @@ pub struct Stripe {
     /// Pieces that wait for their zone or are with a drive.
     pub pieces_pending: u32,
     /// Pieces that are on no active drive, or in no zone.
-    pub pieces_lost: PieceSet,
+    pub pieces_lost: PieceSet<Piece>,
     /// A drive that is gone had some of its frames: what they hold is not known.
     pub is_spoilt: bool,
     /// Time at which its pieces went to their zones, if it had its segment for itself.

@@ -207,11 +207,11 @@ fn describe_row(segment: &Segment, shape: &Shape, (index, row): (u32, u32), bloc
         let piece = layout.piece_of(stripe, member);
         match entry.kind {
             _ if entry.stripe != stripe || !entry.whole => return None,
-            EntryKind::Data(kind) if piece < layout.code.data_count() => {
+            EntryKind::Data(kind) if layout.code.is_data(piece) => {
                 let data = Protected { lba: entry.lba, sequence: entry.sequence, kind };
                 summary::put_data(shape, (index, piece), &data, block);
             }
-            EntryKind::Parity(_) if piece >= layout.code.data_count() => {}
+            EntryKind::Parity(_) if !layout.code.is_data(piece) => {}
             _ => return None,
         }
         let within = slot - layout.group_start(layout.group_of(stripe));

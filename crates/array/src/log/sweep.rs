@@ -12,6 +12,7 @@ use crate::log::core::Core;
 use crate::log::reader::Reader;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Shard, Waiter};
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::units::DriveIndex;
 use std::ops::Range;
@@ -56,15 +57,15 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    fn block_index(&self, index: usize, piece: usize, row: u32) -> usize {
-        debug_assert!(piece < self.members, "piece {piece} of {}", self.members);
+    fn block_index(&self, index: usize, piece: Piece, row: u32) -> usize {
+        debug_assert!(piece.index() < self.members, "piece {piece} of {}", self.members);
         debug_assert!(row < self.rows, "row {row} of {}", self.rows);
-        (index * self.members + piece) * self.rows as usize + row as usize
+        (index * self.members + piece.index()) * self.rows as usize + row as usize
     }
 
     /// A block of the stripe at `index` of the list; `None` when it is not there or not whole.
     #[must_use]
-    pub fn block(&self, index: usize, piece: usize, row: u32) -> Option<&Frame> {
+    pub fn block(&self, index: usize, piece: Piece, row: u32) -> Option<&Frame> {
         self.blocks[self.block_index(index, piece, row)].as_ref()
     }
 
@@ -135,7 +136,7 @@ impl Shard {
             if status == Status::Success && block_is_whole(&frame, &place) {
                 let sweep = self.reader.sweeps.get_mut(slot);
                 let index = sweep.index_of(place.stripe).expect("a stripe of the sweep");
-                let at = sweep.block_index(index, usize::from(place.piece), u32::from(place.row));
+                let at = sweep.block_index(index, place.piece, u32::from(place.row));
                 sweep.blocks[at] = Some(frame);
             } else if part == 0 && is_there {
                 let mut frames = self.core.frames.take_vec(0);
@@ -208,7 +209,7 @@ impl Core {
         let lost = layout.piece_of(stripe, member);
         let neighbour = oob::neighbour_of(lost, &layout.code);
         let restored = (0..sweep.rows).map(|row| {
-            let good: Vec<(usize, &Frame)> = (0..sweep.members)
+            let good: Vec<(Piece, &Frame)> = (layout.code.pieces().iter())
                 .filter_map(|piece| Some((piece, sweep.block(index, piece, row)?)))
                 .collect();
             let frame = self.decode(lost, &good)?;

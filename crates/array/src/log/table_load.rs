@@ -21,6 +21,7 @@ use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::{Effects, Waiter};
+use base::erasure::Piece;
 use base::frame::Frame;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -305,12 +306,12 @@ fn places_by_index(
     let layout = &segment.layout;
     let start = layout.group_start(load.group);
     let lost = layout.piece_of(start + within, drive);
-    if lost >= layout.code.data_count() {
+    if !layout.code.is_data(lost) {
         return;
     }
     for row in 0..layout.chunk_blocks {
         let others = (0..layout.members()).filter(|other| *other != drive);
-        let known: Vec<(usize, [u8; PROTECTED_BYTES])> = others
+        let known: Vec<(Piece, [u8; PROTECTED_BYTES])> = others
             .filter_map(|other| {
                 let at = told.place_of[other][within as usize]?;
                 let entries = &load.zones[other].entries;
@@ -344,10 +345,10 @@ fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
 }
 
 /// Decodes what metadata parity protects of a block, from what is known of others in its row.
-fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]) -> Option<Protected> {
+fn decode(layout: &Layout, lost: Piece, known: &[(Piece, [u8; PROTECTED_BYTES])]) -> Option<Protected> {
     let sources = layout.code.sources(lost, known.iter().map(|(piece, _)| *piece).collect())?;
     let used = known.iter().filter(|(piece, _)| sources.contains(*piece));
-    let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> = used.map(|(piece, field)| (*piece, field)).collect();
+    let fields: Vec<(Piece, &[u8; PROTECTED_BYTES])> = used.map(|(piece, field)| (*piece, field)).collect();
     let mut bytes = [0; PROTECTED_BYTES];
     layout.code.decode_field(lost, &fields, &mut bytes);
     Protected::from_bytes(&bytes)

@@ -2,17 +2,18 @@
 
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::StripeSlot;
+use base::erasure::Piece;
 use zone::device::Token;
 
 /// The waiting party. Packed as kind (8 bits), slot (32) and part (24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiter {
-    /// Piece `part` of the stripe in slot `slot`.
+    /// A piece of the stripe in slot `slot`.
     Chunk {
         /// Stripe slot.
         slot: StripeSlot,
         /// Piece.
-        part: u32,
+        piece: Piece,
     },
     /// Header of segment `slot` on drive `part`.
     Header {
@@ -49,12 +50,12 @@ pub enum Waiter {
         /// First block of the request that this command reads.
         part: u32,
     },
-    /// Stripe load in slot `slot`, piece `part`.
+    /// A piece of the stripe load in slot `slot`.
     Load {
         /// Load slot.
         slot: u32,
         /// Piece.
-        part: u32,
+        piece: Piece,
     },
     /// Flush of drive `part`.
     Flush {
@@ -130,13 +131,13 @@ impl From<Waiter> for Token {
 impl Waiter {
     fn token(self) -> Token {
         let (kind, slot, part) = match self {
-            Waiter::Chunk { slot: StripeSlot(slot), part } => (0, slot, part),
+            Waiter::Chunk { slot: StripeSlot(slot), piece } => (0, slot, u32::from(piece.0)),
             Waiter::Header { slot: SegmentSlot(slot), part } => (1, slot, part),
             Waiter::Footer { slot: SegmentSlot(slot), part } => (2, slot, part),
             Waiter::Finish { slot: SegmentSlot(slot), part } => (3, slot, part),
             Waiter::Reset { slot: SegmentSlot(slot), part } => (4, slot, part),
             Waiter::Read { slot, part } => (5, slot, part),
-            Waiter::Load { slot, part } => (6, slot, part),
+            Waiter::Load { slot, piece } => (6, slot, u32::from(piece.0)),
             Waiter::Flush { slot, part } => (7, slot, part),
             Waiter::Superblock { slot, part } => (8, slot, part),
             Waiter::Rebuild { slot, part } => (9, slot, part),
@@ -182,13 +183,13 @@ impl Waiter {
     pub fn from_token(token: Token) -> Waiter {
         let (kind, slot, part) = token.unpack();
         match kind {
-            0 => Waiter::Chunk { slot: StripeSlot(slot), part },
+            0 => Waiter::Chunk { slot: StripeSlot(slot), piece: Piece::at(part as usize) },
             1 => Waiter::Header { slot: SegmentSlot(slot), part },
             2 => Waiter::Footer { slot: SegmentSlot(slot), part },
             3 => Waiter::Finish { slot: SegmentSlot(slot), part },
             4 => Waiter::Reset { slot: SegmentSlot(slot), part },
             5 => Waiter::Read { slot, part },
-            6 => Waiter::Load { slot, part },
+            6 => Waiter::Load { slot, piece: Piece::at(part as usize) },
             7 => Waiter::Flush { slot, part },
             8 => Waiter::Superblock { slot, part },
             9 => Waiter::Rebuild { slot, part },
@@ -212,13 +213,13 @@ mod tests {
         let slot = u32::MAX;
         let part = 0xff_ffff;
         for waiter in [
-            Waiter::Chunk { slot: StripeSlot(slot), part },
+            Waiter::Chunk { slot: StripeSlot(slot), piece: Piece(31) },
             Waiter::Header { slot: SegmentSlot(0), part },
             Waiter::Footer { slot: SegmentSlot(slot), part: 0 },
             Waiter::Finish { slot: SegmentSlot(slot), part },
             Waiter::Reset { slot: SegmentSlot(1), part: 2 },
             Waiter::Read { slot, part },
-            Waiter::Load { slot, part },
+            Waiter::Load { slot, piece: Piece(31) },
             Waiter::Flush { slot: 0, part: 3 },
             Waiter::Superblock { slot: 0, part: 31 },
             Waiter::Rebuild { slot, part: 31 },

@@ -11,6 +11,7 @@ use crate::log::index::Name;
 use crate::log::stripe::Stripes;
 use crate::log::stripe::{Origin, StripeBlock, StripeSlot};
 use base::checksum::{crc32c, crc32c_zero_block};
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::time::Instant;
 use base::xor::Block;
@@ -172,10 +173,10 @@ impl Stripes {
     }
 
     /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
-    pub(super) fn lose_piece(&mut self, core: &mut Core, slot: StripeSlot, piece: usize, drive: usize) {
+    pub(super) fn lose_piece(&mut self, core: &mut Core, slot: StripeSlot, piece: Piece, drive: usize) {
         let stripe = self.slots.get_mut(slot);
         stripe.pieces_lost.insert(piece);
-        stripe.landed_slots[piece] =
+        stripe.landed_slots[piece.index()] =
             core.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 }

@@ -14,6 +14,7 @@
 
 use crate::log::stripe::StripeSlot;
 use crate::log::window::{DurableStripes, Window, chunks_in_flight_max};
+use base::erasure::Piece;
 use base::time::Instant;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,7 +46,7 @@ pub struct WaitingChunk {
     /// Stripe slot.
     pub slot: StripeSlot,
     /// Piece of the stripe.
-    pub piece: u32,
+    pub piece: Piece,
     /// Stripe within the segment.
     pub stripe: u32,
 }
@@ -54,7 +55,7 @@ pub struct WaitingChunk {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Its first chunk: stripe slot and piece.
-    pub chunk: (StripeSlot, u32),
+    pub chunk: (StripeSlot, Piece),
     /// Blocks of the command.
     pub blocks: usize,
     /// Chunks in flight in the zone, its own included.

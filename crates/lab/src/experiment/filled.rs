@@ -8,6 +8,7 @@
 //! Headers and footers are what a mount reads of sealed segments; the blocks between them are zeros.
 
 use array::log::config::ArrayConfig;
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use drive::emulated::FullZones;
@@ -93,11 +94,11 @@ impl FilledDrive {
         let stripe = self.stripe_in(slot);
         let piece = layout.piece_of(stripe, self.member);
         let code = &layout.code;
-        let protected = |piece: usize| self.protected(segment, stripe, piece, row).to_bytes();
-        let (bytes, role) = match piece.checked_sub(code.data_count()) {
+        let protected = |piece| self.protected(segment, stripe, piece, row).to_bytes();
+        let (bytes, role) = match code.parity_of(piece) {
             None => (protected(piece), Role::Data),
             Some(parity) => {
-                let data: Vec<[u8; PROTECTED_BYTES]> = (0..code.data_count()).map(protected).collect();
+                let data: Vec<[u8; PROTECTED_BYTES]> = code.data_pieces().map(protected).collect();
                 let mut coded = [0; PROTECTED_BYTES];
                 code.encode_field(parity, data.iter(), &mut coded);
                 (coded, Role::Parity)
@@ -116,10 +117,10 @@ impl FilledDrive {
         start + (slot - start + u32::from(self.header.member)) % len
     }
 
-    fn protected(&self, segment: u32, stripe: u32, piece: usize, row: u32) -> Protected {
+    fn protected(&self, segment: u32, stripe: u32, piece: Piece, row: u32) -> Protected {
         let layout = &self.layout;
         let before = u64::from(stripe) * u64::from(layout.stripe_data_blocks());
-        let within = piece as u64 * u64::from(layout.chunk_blocks) + u64::from(row);
+        let within = u64::from(piece.0) * u64::from(layout.chunk_blocks) + u64::from(row);
         let sequence = self.first_sequence(segment) + before + within;
         Protected { lba: sequence - 1, sequence, kind: Kind::User }
     }

@@ -14,7 +14,7 @@
 
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_zero_block};
-use base::erasure::ErasureCode;
+use base::erasure::{ErasureCode, Piece};
 use base::frame::Frame;
 use base::record_fields;
 use base::units::{OOB_BYTES, ZoneIndex};
@@ -96,6 +96,15 @@ pub enum Role {
     Slot,
 }
 
+impl Role {
+    /// The role of the blocks of a piece.
+    #[inline]
+    #[must_use]
+    pub fn of(piece: Piece, code: &ErasureCode) -> Role {
+        if code.is_data(piece) { Role::Data } else { Role::Parity }
+    }
+}
+
 /// Fields of a block's metadata that parity protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protected {
@@ -148,7 +157,7 @@ pub struct Place {
     /// Stripe group within the segment.
     pub group: u32,
     /// Piece of the stripe.
-    pub piece: u8,
+    pub piece: Piece,
     /// Block within the chunk.
     pub row: u8,
     /// Role of the block in its stripe.
@@ -187,13 +196,13 @@ pub struct Oob {
 
 /// The data piece whose protected fields a piece of a stripe repeats. A copy says enough of its own piece.
 #[must_use]
-pub fn neighbour_of(piece: usize, code: &ErasureCode) -> usize {
-    let data_count = code.data_count();
-    match piece.checked_sub(data_count) {
-        None => (piece + 1) % data_count,
-        Some(copy) if code.is_mirrored() => (copy + 1) % data_count,
-        Some(parity) => parity % data_count,
-    }
+pub fn neighbour_of(piece: Piece, code: &ErasureCode) -> Piece {
+    let neighbour = match code.parity_of(piece) {
+        None => piece.index() + 1,
+        Some(copy) if code.is_mirrored() => copy + 1,
+        Some(parity) => parity,
+    };
+    Piece::at(neighbour % code.data_count())
 }
 
 fn meta_crc(oob: &[u8; OOB_BYTES], bound: &Bound) -> u32 {
@@ -227,7 +236,7 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: 
         Role::Filler => 3,
         Role::Slot => 4,
     };
-    oob[at::PIECE] = place.piece;
+    oob[at::PIECE] = place.piece.0;
     oob[at::ROW] = place.row;
     put(oob, at::DATA_CRC, &data_crc.to_le_bytes());
     oob[at::NEIGHBOUR_KIND] = neighbour.map_or(0, |neighbour| neighbour.kind.code());
@@ -242,7 +251,7 @@ pub fn make_filler(frame: &mut Frame, place: &Place) {
     frame.data.fill(0);
     frame.oob.fill(0);
     *protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
-    let place = Place { piece: u8::MAX, row: 0, role: Role::Filler, ..*place };
+    let place = Place { piece: Piece::NONE, row: 0, role: Role::Filler, ..*place };
     seal(&mut frame.oob, &place, crc32c_zero_block(), None);
 }
 
@@ -271,7 +280,7 @@ pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
             zone: bound.zone,
             stripe: u32_at(oob, at::STRIPE),
             group: bound.group,
-            piece: oob[at::PIECE],
+            piece: Piece(oob[at::PIECE]),
             row: oob[at::ROW],
             role,
         },
@@ -288,7 +297,7 @@ pub struct Hint {
     /// Stripe within the segment.
     pub stripe: u32,
     /// Piece of the stripe.
-    pub piece: u8,
+    pub piece: Piece,
     /// True when the metadata looks like a filler in all its fields.
     pub is_filler: bool,
 }
@@ -296,12 +305,12 @@ pub struct Hint {
 /// Reads metadata that fails its checksum: a few bits of it are wrong, nobody knows which.
 #[must_use]
 pub fn guess(oob: &[u8; OOB_BYTES]) -> Hint {
-    let (piece, role) = (oob[at::PIECE], oob[at::ROLE]);
+    let (piece, role) = (Piece(oob[at::PIECE]), oob[at::ROLE]);
     Hint {
         segment: u64_at(oob, at::SEGMENT),
         stripe: u32_at(oob, at::STRIPE),
         piece,
-        is_filler: role == 3 && piece == u8::MAX && u64_at(oob, at::LBA) == LBA_NONE,
+        is_filler: role == 3 && piece == Piece::NONE && u64_at(oob, at::LBA) == LBA_NONE,
     }
 }
 
@@ -335,7 +344,7 @@ mod tests {
             zone: ZoneIndex(5),
             stripe: 77,
             group: 2,
-            piece: 3,
+            piece: Piece(3),
             row: 1,
             role: Role::Data,
         }
@@ -377,14 +386,14 @@ mod tests {
         for code in parities.chain((2..6).filter_map(ErasureCode::mirrored)) {
             let pieces = code.piece_count();
             for mask in 0_u32..1 << pieces {
-                let is_left = |piece: &usize| mask >> piece & 1 == 1;
-                if (0..pieces).filter(is_left).count() + code.tolerance() + 1 != pieces {
+                let left: PieceSet<Piece> = PieceSet::from_bits(mask);
+                if left.count() + code.tolerance() + 1 != pieces {
                     continue;
                 }
-                let told = (0..pieces).filter(is_left).map(|piece| neighbour_of(piece, &code));
-                let known: PieceSet = (0..pieces).filter(is_left).chain(told).collect();
+                let told = left.iter().map(|piece| neighbour_of(piece, &code));
+                let known = left.or(told.collect());
                 let follows = |data| known.contains(data) || code.sources(data, known).is_some();
-                assert!((0..code.data_count()).all(follows), "{code:?} with {mask:b} left");
+                assert!(code.data_pieces().all(follows), "{code:?} with {mask:b} left");
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::format::header::WriteMode;
 use crate::format::oob::{Kind, Protected};
 use crate::stripe::Layout;
 use base::bytes::{put, u32_at, u64_at};
+use base::erasure::Piece;
 use base::record_fields;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
@@ -124,8 +125,8 @@ pub fn put_slot(shape: &Shape, (index, member): (u32, usize), within: u32, block
 }
 
 /// Says what a data block of a row is.
-pub fn put_data(shape: &Shape, (index, piece): (u32, usize), data: &Protected, block: &mut Block) {
-    let at = shape.row_at(index) + shape.members * shape.width + piece * DATA_BYTES;
+pub fn put_data(shape: &Shape, (index, piece): (u32, Piece), data: &Protected, block: &mut Block) {
+    let at = shape.row_at(index) + shape.members * shape.width + piece.index() * DATA_BYTES;
     put(block, at, &data.lba.to_le_bytes());
     put(block, at + 8, &data.sequence.to_le_bytes());
     put(block, at + 16, &[data.kind.code()]);
@@ -147,8 +148,8 @@ pub fn slot(shape: &Shape, (index, member): (u32, usize), block: &Block) -> u32 
 
 /// Protected fields of a data block of a row; `None` when the row is not described.
 #[must_use]
-pub fn data(shape: &Shape, (index, piece): (u32, usize), block: &Block) -> Option<Protected> {
-    let at = shape.row_at(index) + shape.members * shape.width + piece * DATA_BYTES;
+pub fn data(shape: &Shape, (index, piece): (u32, Piece), block: &Block) -> Option<Protected> {
+    let at = shape.row_at(index) + shape.members * shape.width + piece.index() * DATA_BYTES;
     let kind = Kind::from_code(block[at + 16])?;
     Some(Protected { lba: u64_at(block, at), sequence: u64_at(block, at + 8), kind })
 }
@@ -164,22 +165,29 @@ mod tests {
         let head = Head { segment: 7 << 32, first: 146, rows: 68 };
         let mut block = [0; BLOCK_BYTES];
         head.encode(&shape, &mut block);
-        let blocks = |row: u32, piece: usize| Protected {
-            lba: u64::from(row) * 3 + piece as u64,
+        let blocks = |row: u32, piece: Piece| Protected {
+            lba: u64::from(row) * 3 + u64::from(piece.0),
             sequence: 1 << 41 | u64::from(row),
             kind: Kind::User,
         };
+        let pieces = [0, 1, 2].map(Piece);
         for row in 0..68 {
             (0..4).for_each(|member| put_slot(&shape, (row, member), row * 900, &mut block));
-            (0..3).for_each(|piece| put_data(&shape, (row, piece), &blocks(row, piece), &mut block));
+            pieces
+                .into_iter()
+                .for_each(|piece| put_data(&shape, (row, piece), &blocks(row, piece), &mut block));
         }
         clear_row(&shape, 5, &mut block);
         assert_eq!(Head::decode(&shape, &block), Some(head));
         for row in (0..68).filter(|row| *row != 5) {
             assert!((0..4).all(|member| slot(&shape, (row, member), &block) == row * 900));
-            assert!((0..3).all(|piece| data(&shape, (row, piece), &block) == Some(blocks(row, piece))));
+            assert!(
+                pieces
+                    .into_iter()
+                    .all(|piece| data(&shape, (row, piece), &block) == Some(blocks(row, piece)))
+            );
         }
-        assert_eq!(data(&shape, (5, 0), &block), None);
+        assert_eq!(data(&shape, (5, Piece(0)), &block), None);
         assert_eq!(Head::decode(&Shape { width: 1, ..shape }, &block), None);
         block[0] ^= 1;
         assert_eq!(Head::decode(&shape, &block), None);

@@ -17,9 +17,9 @@ fn raid5_rotates_as_md_does() {
     let layout = layout(Level::Raid5, 4);
     for stripe in 0..8 {
         let parity = 3 - stripe as usize % 4;
-        assert_eq!(layout.drive_of(stripe, 3), parity);
+        assert_eq!(layout.drive_of(stripe, Piece(3)), parity);
         for data in 0..3 {
-            assert_eq!(layout.drive_of(stripe, data), (parity + 1 + data) % 4);
+            assert_eq!(layout.drive_of(stripe, Piece::at(data)), (parity + 1 + data) % 4);
         }
     }
 }
@@ -30,10 +30,10 @@ fn raid6_rotates_as_md_does() {
     let layout = layout(Level::Raid6, 6);
     for stripe in 0..12 {
         let parity = 5 - stripe as usize % 6;
-        assert_eq!(layout.drive_of(stripe, 4), parity);
-        assert_eq!(layout.drive_of(stripe, 5), (parity + 1) % 6);
+        assert_eq!(layout.drive_of(stripe, Piece(4)), parity);
+        assert_eq!(layout.drive_of(stripe, Piece(5)), (parity + 1) % 6);
         for data in 0..4 {
-            assert_eq!(layout.drive_of(stripe, data), (parity + 2 + data) % 6);
+            assert_eq!(layout.drive_of(stripe, Piece::at(data)), (parity + 2 + data) % 6);
         }
     }
 }
@@ -43,14 +43,18 @@ fn every_drive_has_its_share_of_each_rotating_parity() {
     for level in [Level::Raid5, Level::Raid6, Level::TripleParity] {
         let layout = layout(level, 7);
         for piece in 0..7 {
-            let mut drives: Vec<usize> = (0..7).map(|stripe| layout.drive_of(stripe, piece)).collect();
+            let mut drives: Vec<usize> =
+                (0..7).map(|stripe| layout.drive_of(stripe, Piece::at(piece))).collect();
             drives.sort_unstable();
             assert_eq!(drives, (0..7).collect::<Vec<_>>(), "{level}, piece {piece}");
         }
     }
     for level in [Level::Raid0, Level::Raid01, Level::Raid4] {
         let layout = layout(level, 4);
-        assert!((0..9).all(|stripe| (0..4).all(|piece| layout.drive_of(stripe, piece) == piece)), "{level}");
+        assert!(
+            (0..9).all(|stripe| (0..4).all(|piece| layout.drive_of(stripe, Piece::at(piece)) == piece)),
+            "{level}"
+        );
     }
 }
 
@@ -123,8 +127,8 @@ proptest! {
     #[test]
     fn the_maps_of_a_layout_are_inverse(layout in any_layout(), stripe in 0..900_u32, offset in 0..1000_u32) {
         let stripe = stripe % layout.stripes;
-        let mut drives: Vec<usize> = (0..layout.members()).map(|piece| layout.drive_of(stripe, piece)).collect();
-        prop_assert!(drives.iter().enumerate().all(|(piece, drive)| layout.piece_of(stripe, *drive) == piece));
+        let mut drives: Vec<usize> = (0..layout.members()).map(|piece| layout.drive_of(stripe, Piece::at(piece))).collect();
+        prop_assert!(drives.iter().enumerate().all(|(piece, drive)| layout.piece_of(stripe, *drive).index() == piece));
         drives.sort_unstable();
         prop_assert_eq!(drives, (0..layout.members()).collect::<Vec<_>>());
 

@@ -14,6 +14,7 @@ use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{Origin, StripeSlot};
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard, Waiter};
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::units::Lba;
 use zone::device::{Completion, Op, Status};
@@ -98,7 +99,7 @@ impl WriteArea {
                 zone,
                 stripe: slot,
                 group: 0,
-                piece: u8::try_from(copy).expect("at most 32 members"),
+                piece: Piece::at(copy as usize),
                 row: 0,
                 role: Role::Slot,
             };

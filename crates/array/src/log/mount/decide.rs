@@ -24,7 +24,7 @@
 
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session, windows};
-use base::erasure::PieceSet;
+use base::erasure::{Piece, PieceSet};
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use zone::format::footer::{Entry, EntryKind};
@@ -87,7 +87,7 @@ pub struct Decided {
     /// True when what members lack of the segment may never have been promised.
     pub is_unproven: bool,
     /// Metadata that neighbours tell of data blocks whose own is lost, by stripe, piece and row.
-    pub told: BTreeMap<(u32, usize, u32), Entry>,
+    pub told: BTreeMap<(u32, Piece, u32), Entry>,
 }
 
 /// Decides the stripes of a segment.
@@ -145,7 +145,7 @@ struct Seen {
     /// Slot of each stripe's whole chunk, by member.
     slots: Vec<Vec<Option<u32>>>,
     /// Pieces of each stripe whose chunk is whole.
-    whole: Vec<PieceSet>,
+    whole: Vec<PieceSet<Piece>>,
     /// Groups with fillers.
     closed_by_recovery: Vec<bool>,
     /// Damaged chunks by member and slot.
@@ -266,7 +266,7 @@ fn hinted(
         let fits = hint.segment == header.segment
             && hint.stripe < layout.stripes
             && layout.group_of(hint.stripe) == group
-            && layout.piece_of(hint.stripe, member) == usize::from(hint.piece);
+            && layout.piece_of(hint.stripe, member) == hint.piece;
         fits.then_some(hint.stripe)
     })
 }
@@ -435,7 +435,7 @@ impl Decided {
     }
 
     /// Pieces of a stripe whose chunks are whole.
-    pub fn whole_pieces(&self, stripe: u32) -> PieceSet {
+    pub fn whole_pieces(&self, stripe: u32) -> PieceSet<Piece> {
         let slot = |member: &usize| self.slots[*member][stripe as usize];
         let is_whole =
             |member: &usize| slot(member).is_some_and(|slot| self.is_whole_in(*member, stripe, slot));
@@ -456,7 +456,7 @@ impl Decided {
 
     /// Metadata of one row of a kept stripe's data piece: read, told by a neighbour, or decoded from
     /// others.
-    pub fn data_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+    pub fn data_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
         self.entry_of_piece(stripe, piece, row).or_else(|| {
             let decoded = self.decode_entry(stripe, piece, row)?;
             Entry::from_protected(&decoded, Role::Data, stripe)
@@ -464,8 +464,8 @@ impl Decided {
     }
 
     /// Metadata of one row of any piece of a kept stripe.
-    pub fn entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
-        if piece < self.layout.code.data_count() {
+    pub fn entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
+        if self.layout.code.is_data(piece) {
             return self.data_entry(stripe, piece, row);
         }
         self.entry_of_piece(stripe, piece, row).or_else(|| {
@@ -474,8 +474,8 @@ impl Decided {
         })
     }
 
-    fn decode_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
-        let fields: Vec<(usize, [u8; PROTECTED_BYTES])> = (0..self.layout.members())
+    fn decode_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
+        let fields: Vec<(Piece, [u8; PROTECTED_BYTES])> = (self.layout.code.pieces().iter())
             .filter(|other| *other != piece)
             .filter_map(|other| {
                 let entry = self.entry_of_piece(stripe, other, row)?;
@@ -484,18 +484,18 @@ impl Decided {
             .collect();
         self.layout.code.sources(piece, fields.iter().map(|(piece, _)| *piece).collect())?;
         let mut decoded = [0; PROTECTED_BYTES];
-        let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> =
+        let fields: Vec<(Piece, &[u8; PROTECTED_BYTES])> =
             fields.iter().map(|(piece, field)| (*piece, field)).collect();
         self.layout.code.decode_field(piece, &fields, &mut decoded);
         Some(decoded)
     }
 
     /// Metadata of one row of a piece, as it was read or told.
-    fn entry_of_piece(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+    fn entry_of_piece(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
         self.read_entry(stripe, piece, row).or_else(|| self.told.get(&(stripe, piece, row)).copied())
     }
 
-    fn read_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+    fn read_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
         let member = self.layout.drive_of(stripe, piece);
         let slot = self.slots[member][stripe as usize]?;
         let zone = self.zones[member].as_ref()?;

@@ -180,7 +180,7 @@ pub fn gather(segment: &Decided, stripes: Range<u32>, tell: &mut dyn FnMut(&Entr
             continue;
         }
         let weak = segment.weak.binary_search(&stripe).is_ok();
-        for piece in 0..layout.code.data_count() {
+        for piece in layout.code.data_pieces() {
             let member = layout.drive_of(stripe, piece);
             let Some(slot) = segment.slot_of(member, stripe) else { continue };
             assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);

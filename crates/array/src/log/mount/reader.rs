@@ -13,6 +13,7 @@ use crate::log::mount::superblocks::command;
 use crate::log::pba::Location;
 use crate::log::row;
 use crate::log::segment::Segment;
+use base::erasure::Piece;
 use base::frame::Frame;
 use base::units::DriveIndex;
 use std::collections::BTreeMap;
@@ -97,9 +98,9 @@ impl Row {
             zone: segment.zones[member],
             stripe: self.stripe,
             group: layout.group_of(self.stripe),
-            piece: u8::try_from(piece).expect("at most 32 members"),
+            piece,
             row: u8::try_from(self.row).expect("at most 16 blocks"),
-            role: if piece < layout.code.data_count() { Role::Data } else { Role::Parity },
+            role: Role::of(piece, &layout.code),
         }
     }
 }
@@ -263,8 +264,8 @@ fn decode_one(
     let segment = &segments[row.segment];
     let layout = &segment.layout;
     let lost = layout.piece_of(row.stripe, at.drive.index());
-    assert!(lost < layout.members(), "piece {lost} of {}", layout.members());
-    let sources: Vec<(usize, &Frame)> = (0..session.config.members)
+    assert!(lost.index() < layout.members(), "piece {lost} of {}", layout.members());
+    let sources: Vec<(Piece, &Frame)> = (0..session.config.members)
         .filter(|member| *member != at.drive.index())
         .filter_map(|member| {
             let frame = read.get(&key(&row.on(session, segments, member)?))?;

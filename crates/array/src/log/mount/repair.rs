@@ -21,7 +21,7 @@ use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::row;
 use base::checksum::crc32c;
-use base::erasure::PieceSet;
+use base::erasure::{Piece, PieceSet};
 use base::frame::Frame;
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
@@ -87,8 +87,7 @@ fn lacks_summary(session: &mut Session, segment: &Decided) -> bool {
         let block = Protected::from_bytes(&frame.oob);
         block.is_some_and(|block| block.kind == Kind::Mapping && summary::is_summary(block.lba))
     };
-    let lacking =
-        lacking.filter(|(member, stripe)| layout.piece_of(*stripe, *member) < layout.code.data_count());
+    let lacking = lacking.filter(|(member, stripe)| layout.code.is_data(layout.piece_of(*stripe, *member)));
     lacking
         .collect::<Vec<(usize, u32)>>()
         .into_iter()
@@ -124,7 +123,8 @@ pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
         let members: Vec<usize> = whole_members(segment, stripe).collect();
         let readable =
             members.into_iter().filter(|member| read_piece(session, segment, *member, stripe).is_some());
-        let pieces: PieceSet = readable.map(|member| segment.layout.piece_of(stripe, member)).collect();
+        let pieces: PieceSet<Piece> =
+            readable.map(|member| segment.layout.piece_of(stripe, member)).collect();
         if !segment.layout.code.can_decode(pieces) {
             segment.fates[stripe as usize] = Fate::Void;
             session.report.stripes_void += 1;
@@ -304,7 +304,7 @@ fn whole_members(segment: &Decided, stripe: u32) -> impl Iterator<Item = usize> 
 fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
     let layout = &segment.layout;
     let lost = layout.piece_of(stripe, member);
-    let mut good: Vec<(usize, Vec<Frame>)> = Vec::new();
+    let mut good: Vec<(Piece, Vec<Frame>)> = Vec::new();
     assert!(segment.fates[stripe as usize] == Fate::Kept, "only stripes that count are rebuilt");
     let others: Vec<usize> = whole_members(segment, stripe).filter(|other| *other != member).collect();
     for other in others {
@@ -343,8 +343,8 @@ fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u
     })
 }
 
-fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, row: usize) -> Frame {
-    let sources: Vec<(usize, &Frame)> = good.iter().map(|(piece, frames)| (*piece, &frames[row])).collect();
+fn decode_row(layout: &zone::stripe::Layout, good: &[(Piece, Vec<Frame>)], lost: Piece, row: usize) -> Frame {
+    let sources: Vec<(Piece, &Frame)> = good.iter().map(|(piece, frames)| (*piece, &frames[row])).collect();
     let mut frame = Frame::zeroed();
     row::decode(&layout.code, lost, &sources, &mut frame);
     frame
@@ -360,9 +360,9 @@ pub fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32
         zone: segment.header.zones[member],
         stripe,
         group: layout.group_of(stripe),
-        piece: u8::try_from(piece).expect("at most 32 members"),
+        piece,
         row: 0,
-        role: if piece < layout.code.data_count() { Role::Data } else { Role::Parity },
+        role: Role::of(piece, &layout.code),
     }
 }
 
@@ -375,7 +375,7 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
         zone: segment.header.zones[member],
         stripe: slot,
         group: layout.group_of(slot),
-        piece: u8::MAX,
+        piece: Piece::NONE,
         row: 0,
         role: Role::Filler,
     };

@@ -224,7 +224,7 @@ fn blocks_of_row(
     let layout = &segment.layout;
     let (stripe, row) = ((first + index) / layout.chunk_blocks, (first + index) % layout.chunk_blocks);
     let group = layout.group_of(stripe);
-    let data: Option<Vec<[u8; PROTECTED_BYTES]>> = (0..layout.code.data_count())
+    let data: Option<Vec<[u8; PROTECTED_BYTES]>> = (layout.code.data_pieces())
         .map(|piece| Some(summary::data(shape, (index, piece), &frame.data)?.to_bytes()))
         .collect();
     let data = data?;
@@ -238,8 +238,8 @@ fn blocks_of_row(
                 }
             };
             let piece = layout.piece_of(stripe, member);
-            let entry = match piece.checked_sub(layout.code.data_count()) {
-                None => Entry::from_protected(&data[piece], Role::Data, stripe)?,
+            let entry = match layout.code.parity_of(piece) {
+                None => Entry::from_protected(&data[piece.index()], Role::Data, stripe)?,
                 Some(parity) => {
                     let mut coded = [0; PROTECTED_BYTES];
                     layout.code.encode_field(parity, data.iter(), &mut coded);
@@ -292,7 +292,7 @@ fn place_of(array: u64, segment: &FoundSegment, found: &Found) -> Place {
         zone: segment.header.zones[found.member],
         stripe,
         group: layout.group_of(stripe),
-        piece: u8::try_from(piece).expect("at most 32 members"),
+        piece,
         row: u8::try_from(found.place % layout.chunk_blocks).expect("at most 16 blocks"),
         role: Role::Data,
     }

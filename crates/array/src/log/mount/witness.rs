@@ -8,13 +8,13 @@ use crate::log::mount::Session;
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::repair::place_of;
 use crate::log::mount::scan::read_blocks;
+use base::erasure::Piece;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{self, Place, Protected, neighbour_of};
 
 /// Asks for every data block of a kept stripe whose metadata can be neither read nor rebuilt.
 pub fn run(session: &mut Session, segment: &mut Decided) {
     let layout = segment.layout;
-    let data_count = layout.code.data_count();
     // Where all can be decoded from whole chunks all names follow, and nobody needs to be asked.
     let stripes: Vec<u32> = (0..layout.stripes)
         .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
@@ -22,12 +22,12 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
         .collect();
     for stripe in stripes {
         for (piece, row) in
-            (0..data_count).flat_map(|piece| (0..layout.chunk_blocks).map(move |row| (piece, row)))
+            layout.code.data_pieces().flat_map(|piece| (0..layout.chunk_blocks).map(move |row| (piece, row)))
         {
             if segment.data_entry(stripe, piece, row).is_some() {
                 continue;
             }
-            let witnesses = (0..layout.members())
+            let witnesses = (layout.code.pieces().iter())
                 .filter(|other| *other != piece && neighbour_of(*other, &layout.code) == piece);
             let told = witnesses.filter_map(|witness| ask(session, segment, (stripe, witness, row))).next();
             if let Some(Protected { lba, sequence, kind }) = told {
@@ -42,7 +42,7 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
 fn ask(
     session: &mut Session,
     segment: &Decided,
-    (stripe, witness, row): (u32, usize, u32),
+    (stripe, witness, row): (u32, Piece, u32),
 ) -> Option<Protected> {
     let layout = &segment.layout;
     let member = layout.drive_of(stripe, witness);

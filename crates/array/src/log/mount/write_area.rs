@@ -284,9 +284,10 @@ impl Window {
     /// What a block of a slot says it is, if it says that it belongs where it lies.
     fn open(&self, offset: u32, frame: &Frame) -> Option<Protected> {
         let place = oob::open(&frame.oob, &self.bound)?.place;
+        let (slot, copy) = self.places.at(self.member, offset);
         let belongs = place.role == Role::Slot
             && place.segment == self.segment
-            && (place.stripe, u32::from(place.piece)) == self.places.at(self.member, offset);
+            && (place.stripe, place.piece.index()) == (slot, copy as usize);
         let said = Protected::from_bytes(&frame.oob).filter(|said| said.kind == Kind::User)?;
         (belongs && said.lba < self.volume_blocks).then_some(said)
     }
