@@ -16,7 +16,7 @@ use crate::tally::{Failure, Tally};
 use array::engine::Engine;
 use array::request::{Reply, Request, RequestId, RequestOp};
 use base::time::{Instant, Nanos};
-use base::units::{DriveIndex, Lba};
+use base::units::{DriveIndex, Lba, index_of};
 
 /// Turns at one instant before it counts as a live-lock.
 const TURNS_AT_ONCE_MAX: u32 = 10_000;
@@ -215,7 +215,7 @@ impl Service {
 
     /// Waits until another request may be in flight and its payload in memory; false when the power failed.
     pub(crate) fn make_room(&mut self, frames: u64) -> Result<bool, Failure> {
-        let frames = Lba(frames).index();
+        let frames = index_of(frames);
         assert!(frames <= self.plan.client_frames, "a payload fits the frames of clients");
         while !self.is_dark() {
             let crowded = self.clients.waiting() >= self.plan.depth;
