@@ -64,7 +64,7 @@ fn problem_as_json(problem: &Problem) -> Value {
             "kind": "block_damaged", "drive": drive.0, "zone": zone.0, "offset": offset, "rebuildable": rebuildable
         }),
         Problem::ParityMismatch { segment, stripe } => {
-            json!({ "kind": "parity_mismatch", "segment": segment, "stripe": stripe })
+            json!({ "kind": "parity_mismatch", "segment": segment, "stripe": stripe.0 })
         }
         Problem::IndexMismatch { lba, drive, zone, offset } => json!({
             "kind": "index_mismatch", "lba": lba, "drive": drive.0, "zone": zone.0, "offset": offset

@@ -8,16 +8,17 @@ use fuzz::{block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
 use zone::format::footer::{ENTRIES_PER_BLOCK, Entry, EntryKind, FIELDS, FooterId, decode, encode, entry};
 use zone::format::oob::Kind;
+use zone::stripe::StripeNumber;
 
 const ALL: usize = ENTRIES_PER_BLOCK as usize;
 
 fn seeds() {
     let id = FooterId { array: 1, segment: 2, zone: ZoneIndex(3), index: 4 };
     let kinds = [EntryKind::Data(Kind::User), EntryKind::Data(Kind::Lost), EntryKind::Parity(3)];
-    let entry = |kind, whole| Entry { lba: 42, sequence: 1 << 41, kind, stripe: 77, whole };
+    let entry = |kind, whole| Entry { lba: 42, sequence: 1 << 41, kind, stripe: StripeNumber(77), whole };
     let mut entries: Vec<Entry> =
         kinds.iter().flat_map(|kind| [entry(*kind, true), entry(*kind, false)]).collect();
-    entries.extend([Entry::unknown(78), Entry::VOID]);
+    entries.extend([Entry::unknown(StripeNumber(78)), Entry::VOID]);
     let mut encoded = block(&[]);
     encode(&id, &entries, &mut encoded);
     let mut input = suffix(&id).to_vec();

@@ -13,6 +13,7 @@ use zone::format::oob::{
     Bound, FIELDS, Kind, Oob, PROTECTED_BYTES, Place, Protected, Role, block_is_whole, data_crc, guess, open,
     record_data_crc, seal,
 };
+use zone::stripe::StripeNumber;
 
 const HEAD_BYTES: usize = 18;
 const INPUT_BYTES: usize = HEAD_BYTES + OOB_BYTES;
@@ -20,8 +21,16 @@ const INPUT_BYTES: usize = HEAD_BYTES + OOB_BYTES;
 fn seeds() {
     let inputs = [Role::Data, Role::Parity, Role::Filler, Role::Slot].map(|role| {
         let piece = if role == Role::Filler { Piece::NONE } else { Piece(2) };
-        let place =
-            Place { array: 1, segment: 9, zone: ZoneIndex(5), stripe: 77, group: 2, piece, row: 1, role };
+        let place = Place {
+            array: 1,
+            segment: 9,
+            zone: ZoneIndex(5),
+            stripe: StripeNumber(77),
+            group: 2,
+            piece,
+            row: 1,
+            role,
+        };
         let neighbour =
             (role == Role::Data).then_some(Protected { lba: 43, sequence: 44, kind: Kind::Tombstone });
         let protected = Protected { lba: 42, sequence: 1 << 41, kind: Kind::User };

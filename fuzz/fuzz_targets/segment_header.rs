@@ -48,7 +48,7 @@ fn use_layout(header: &SegmentHeader) -> Option<()> {
     assert!((0..layout.groups()).map(|group| layout.group_len(group)).sum::<u32>() == layout.stripes);
     let mut table = StripeTable::new(&layout, Packing::default());
     let last = layout.stripes - 1;
-    let within = last - layout.group_start(layout.group_of(last));
+    let within = last - layout.group_start(layout.group_of_slot(last));
     table.set(layout.members() - 1, last, within);
     assert_eq!(table.stripe_within(layout.members() - 1, last), Some(within));
     Some(())

@@ -6,7 +6,7 @@ use std::fmt;
 use zone::device::Geometry;
 use zone::format::HEADER_BLOCKS;
 use zone::format::oob::{Place, Role};
-use zone::stripe::{Layout, Level};
+use zone::stripe::{Layout, Level, StripeNumber};
 
 /// Zones at the end of each drive that hold the log: one is written, one is being replaced, and one is empty so
 /// that a mount can begin anew. RAIZN keeps as many (section 4.3 of its paper).
@@ -302,13 +302,13 @@ impl Map {
     /// Drive of a piece.
     #[must_use]
     pub fn drive_of(&self, zone: u32, stripe: u32, piece: usize) -> usize {
-        self.layout.drive_of(stripe + zone, Piece::at(piece))
+        self.layout.drive_of(StripeNumber(stripe + zone), Piece::at(piece))
     }
 
     /// Piece of a drive.
     #[must_use]
     pub fn piece_of(&self, zone: u32, stripe: u32, drive: usize) -> usize {
-        self.layout.piece_of(stripe + zone, drive).index()
+        self.layout.piece_of(StripeNumber(stripe + zone), drive).index()
     }
 
     /// Drive of a stripe's parity, in whose log its partial parity goes.
@@ -357,7 +357,7 @@ impl Map {
             array,
             segment: generation,
             zone: ZoneIndex(zone),
-            stripe,
+            stripe: StripeNumber(stripe),
             group: stripe,
             piece: Piece::at(piece),
             row: u8::try_from(row).expect("validated: at most 64 rows"),

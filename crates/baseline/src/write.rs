@@ -317,7 +317,7 @@ impl Raizn {
 
 /// Seals the metadata of a block whose data is there.
 pub fn seal_block(frame: &mut Frame, place: &Place) {
-    let lba = u64::from(place.stripe) << 16 | u64::from(place.piece.0) << 8 | u64::from(place.row);
+    let lba = u64::from(place.stripe.0) << 16 | u64::from(place.piece.0) << 8 | u64::from(place.row);
     let protected = Protected { lba, sequence: place.segment, kind: Kind::User };
     *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
     let data_crc = crc32c(&frame.data);

@@ -20,6 +20,46 @@ use std::fmt;
 /// Largest stripe group: a whole segment of the largest zones, as under Zone Append without groups.
 pub const GROUP_STRIPES_MAX: u32 = 1 << 23;
 
+/// A stripe of a segment, by its number from the segment's first on. Its chunks lie in slots, which are other numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StripeNumber(pub u32);
+
+impl StripeNumber {
+    /// The stripe whose chunks lie in a slot, where slots are static.
+    #[inline]
+    #[must_use]
+    pub fn of_static_slot(slot: u32) -> StripeNumber {
+        StripeNumber(slot)
+    }
+
+    /// The slot in which the chunks of the stripe lie, where slots are static.
+    #[inline]
+    #[must_use]
+    pub fn static_slot(self) -> u32 {
+        self.0
+    }
+
+    /// The stripe behind this one.
+    #[inline]
+    #[must_use]
+    pub fn next(self) -> StripeNumber {
+        StripeNumber(self.0 + 1)
+    }
+
+    /// The stripe as an index into a table with one entry per stripe.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for StripeNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// RAID level: what the pieces of a stripe beyond its data are, and whether they rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -158,14 +198,14 @@ impl Layout {
     /// RAID-5, 3+1 (Pn: parity): stripe 0 is D0 D1 D2 P, stripe 1 is D1 D2 P D0, and so on. Parity starts
     /// one drive earlier in each stripe, and the data follows it around.
     #[must_use]
-    pub fn drive_of(&self, stripe: u32, piece: Piece) -> usize {
+    pub fn drive_of(&self, stripe: StripeNumber, piece: Piece) -> usize {
         assert!(piece.index() < self.members());
         self.around(self.first_parity(stripe) + self.around(piece.index() + self.code.parity_count()))
     }
 
     /// Piece of a stripe that a drive holds: the inverse of [`Layout::drive_of`].
     #[must_use]
-    pub fn piece_of(&self, stripe: u32, drive: usize) -> Piece {
+    pub fn piece_of(&self, stripe: StripeNumber, drive: usize) -> Piece {
         let members = self.members();
         assert!(drive < members);
         let behind_first_parity = self.around(drive + members - self.first_parity(stripe));
@@ -173,9 +213,9 @@ impl Layout {
     }
 
     /// Drive of piece k of a stripe; behind the last drive when there is none.
-    fn first_parity(&self, stripe: u32) -> usize {
+    fn first_parity(&self, stripe: StripeNumber) -> usize {
         let members = self.members();
-        if self.level.rotates() { members - 1 - stripe as usize % members } else { self.code.data_count() }
+        if self.level.rotates() { members - 1 - stripe.index() % members } else { self.code.data_count() }
     }
 
     /// A number below twice the members, counted around. (A division would cost more than the rest.)
@@ -184,13 +224,49 @@ impl Layout {
         if index >= members { index - members } else { index }
     }
 
-    /// Group of a stripe or slot.
+    /// True for a stripe of the data region.
     #[must_use]
-    pub fn group_of(&self, stripe: u32) -> u32 {
-        stripe / self.group_stripes
+    pub fn has_stripe(&self, stripe: StripeNumber) -> bool {
+        stripe.0 < self.stripes
     }
 
-    /// First stripe or slot of a group.
+    /// Stripes of the data region, in order.
+    pub fn all_stripes(&self) -> impl Iterator<Item = StripeNumber> + use<> {
+        (0..self.stripes).map(StripeNumber)
+    }
+
+    /// Stripes of a group, in order.
+    pub fn stripes_of_group(&self, group: u32) -> impl Iterator<Item = StripeNumber> + use<> {
+        (self.group_start(group)..self.group_start(group + 1)).map(StripeNumber)
+    }
+
+    /// Group of a stripe.
+    #[inline]
+    #[must_use]
+    pub fn group_of(&self, stripe: StripeNumber) -> u32 {
+        self.group_of_slot(stripe.0)
+    }
+
+    /// Number of a stripe within its group.
+    #[must_use]
+    pub fn within_group(&self, stripe: StripeNumber) -> u32 {
+        stripe.0 - self.group_start(self.group_of(stripe))
+    }
+
+    /// Stripe with a number within a group.
+    #[must_use]
+    pub fn stripe_within(&self, group: u32, within: u32) -> StripeNumber {
+        StripeNumber(self.group_start(group) + within)
+    }
+
+    /// Group whose stripes lie in a slot and those around it.
+    #[inline]
+    #[must_use]
+    pub fn group_of_slot(&self, slot: u32) -> u32 {
+        slot / self.group_stripes
+    }
+
+    /// First slot of a group, and number of its first stripe.
     #[must_use]
     pub fn group_start(&self, group: u32) -> u32 {
         (group * self.group_stripes).min(self.stripes)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
 use zone::format::oob::{self, Bound, Role};
-use zone::stripe::Layout;
+use zone::stripe::{Layout, StripeNumber};
 
 /// Times that a block is read again until it says the same thrice.
 const READ_AGAIN_MAX: usize = 6;
@@ -52,7 +52,7 @@ impl Asked<'_> {
     fn is_filler_of(&self, offset: u32, frame: &Frame) -> bool {
         let hint = oob::guess(&frame.oob);
         let slot = self.layout.slot_at(offset).map(|(slot, _)| slot);
-        hint.is_filler && Some(hint.stripe) == slot
+        hint.is_filler && Some(hint.stripe.static_slot()) == slot
     }
 
     /// True for a block that is whole, and of another group or segment of this zone: another server appended it when those had ended
@@ -70,7 +70,7 @@ impl Asked<'_> {
             return Some(Entry::VOID);
         }
         let (slot, row) = self.layout.slot_at(offset)?;
-        let group = self.layout.group_of(slot);
+        let group = self.layout.group_of_slot(slot);
         let bound = Bound { array: self.array, zone: self.zone, group };
         let opened = oob::open(&frame.oob, &bound).filter(|oob| oob.place.segment == self.segment);
         let Some(oob::Oob { place, .. }) = opened else {
@@ -79,8 +79,8 @@ impl Asked<'_> {
         if matches!(place.role, Role::Filler | Role::Slot) {
             return Some(Entry::VOID);
         }
-        let static_place = !self.mode.has_static_slots() || place.stripe == slot;
-        let belongs = place.stripe < self.layout.stripes
+        let static_place = !self.mode.has_static_slots() || place.stripe.static_slot() == slot;
+        let belongs = self.layout.has_stripe(place.stripe)
             && static_place
             && self.layout.group_of(place.stripe) == group
             && place.piece == self.layout.piece_of(place.stripe, self.member)
@@ -129,7 +129,7 @@ impl Question {
 /// Places of blocks that say they are the same: one of them was read from another place.
 #[must_use]
 pub fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
-    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut first: BTreeMap<(StripeNumber, u32), u32> = BTreeMap::new();
     let mut twice = Vec::new();
     for (place, entry) in (0..).zip(entries) {
         let Some(entry) = entry.filter(|entry| entry.whole) else { continue };

@@ -16,6 +16,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Op, Status, Token, ZoneDescriptor};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::oob::{self, Bound, Kind, Protected, block_is_whole};
+use zone::stripe::StripeNumber;
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
@@ -49,7 +50,7 @@ pub enum Problem {
         /// Segment id.
         segment: u64,
         /// Stripe within the segment.
-        stripe: u32,
+        stripe: StripeNumber,
     },
     /// The index points to a block that does not hold what it should.
     IndexMismatch {
@@ -184,7 +185,7 @@ pub fn check(
             continue;
         }
         check.check_segment_records(*slot);
-        for stripe in 0..shard.core.segments.get(*slot).layout.stripes {
+        for stripe in shard.core.segments.get(*slot).layout.all_stripes() {
             check.check_stripe(*slot, stripe);
         }
     }
@@ -249,7 +250,7 @@ impl Check<'_> {
     }
 
     /// Reads all chunks of a stripe, verifies each block, then the parity.
-    fn check_stripe(&mut self, slot: SegmentSlot, stripe: u32) {
+    fn check_stripe(&mut self, slot: SegmentSlot, stripe: StripeNumber) {
         let segment = self.shard.core.segments.get(slot);
         let layout = segment.layout;
         let mut pieces: Vec<Option<Vec<Frame>>> = Vec::new();
@@ -314,7 +315,7 @@ impl Check<'_> {
     /// is in nobody's way once recovery has moved what was live.
     fn read_chunk(
         &mut self,
-        (slot, stripe): (SegmentSlot, u32),
+        (slot, stripe): (SegmentSlot, StripeNumber),
         drive: usize,
         first: u32,
         damaged: &mut Vec<Location>,
@@ -374,7 +375,7 @@ impl Check<'_> {
         }
     }
 
-    fn check_parity(&mut self, slot: SegmentSlot, stripe: u32, pieces: &[Option<Vec<Frame>>]) {
+    fn check_parity(&mut self, slot: SegmentSlot, stripe: StripeNumber, pieces: &[Option<Vec<Frame>>]) {
         let segment = self.shard.core.segments.get(slot);
         let code = segment.layout.code;
         let pieces: Vec<&Vec<Frame>> = pieces.iter().flatten().collect();

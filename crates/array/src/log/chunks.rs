@@ -21,6 +21,7 @@ use zone::device::Status;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
 use zone::format::oob::Role;
+use zone::stripe::StripeNumber;
 
 impl Appender<'_> {
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
@@ -33,9 +34,11 @@ impl Appender<'_> {
             let zone = segment.zones[drive];
             let op = match segment.mode {
                 WriteMode::Append => Op::Append { frames },
-                WriteMode::Area => Op::Write { offset: segment.layout.slot_offset(chunk.stripe), frames },
+                WriteMode::Area => {
+                    Op::Write { offset: segment.layout.slot_offset(chunk.stripe.static_slot()), frames }
+                }
                 WriteMode::Write => {
-                    let offset = segment.layout.slot_offset(chunk.stripe);
+                    let offset = segment.layout.slot_offset(chunk.stripe.static_slot());
                     self.join_chunks(segment_slot, drive, chunk.stripe, &mut frames);
                     Op::Write { offset, frames }
                 }
@@ -58,7 +61,13 @@ impl Appender<'_> {
 
     /// Chunks that wait for a zone behind the one of `stripe` go along in its command, as many as one may have.
     #[inline(never)] // Kept out of the way of chunks that go alone: 40 instructions of each.
-    fn join_chunks(&mut self, segment_slot: SegmentSlot, drive: usize, stripe: u32, frames: &mut Vec<Frame>) {
+    fn join_chunks(
+        &mut self,
+        segment_slot: SegmentSlot,
+        drive: usize,
+        stripe: StripeNumber,
+        frames: &mut Vec<Frame>,
+    ) {
         if self.core.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
             return;
         }
@@ -98,10 +107,10 @@ impl Stripes {
         let refused = status != Status::Success;
         let landed = match segment.mode {
             _ if refused => None,
-            WriteMode::Write | WriteMode::Area => Some(number),
+            WriteMode::Write | WriteMode::Area => Some(number.static_slot()),
             WriteMode::Append => layout
                 .slot_at(offset)
-                .and_then(|(at, row)| (row == 0 && layout.group_of(at) == group).then_some(at)),
+                .and_then(|(at, row)| (row == 0 && layout.group_of_slot(at) == group).then_some(at)),
         };
         match landed {
             Some(landed) if core.membership.has_zone(segment, drive) => {
@@ -117,7 +126,7 @@ impl Stripes {
                 zone.land(layout, landed, rows);
                 let has_more = !zone.waiting.is_empty();
                 if let Some(table) = &mut segment.table {
-                    table.set(drive, landed, number - layout.group_start(group));
+                    table.set(drive, landed, layout.within_group(number));
                 }
                 stripe.landed_slots[piece.index()] = landed;
                 has_more.then_some(segment_slot)

@@ -134,22 +134,22 @@ impl Reader {
         self.dropped_tables.round += 1;
     }
 
-    /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
-    /// ask again in the next [`Shard::settle`].
+    /// True when the stripe tables of these slots of a segment are in memory, and so those of the stripes of the same numbers,
+    /// which lie in the same groups. Those that are not are read: ask again in the next [`Shard::settle`].
     pub(super) fn has_tables(
         &mut self,
         core: &mut Core,
         slot: SegmentSlot,
-        stripes: Range<u32>,
+        slots: Range<u32>,
         fx: &mut Effects,
     ) -> bool {
         let segment = core.segments.get_mut(slot);
-        if !segment.has_dropped_table() || stripes.is_empty() {
+        if !segment.has_dropped_table() || slots.is_empty() {
             return true;
         }
         let layout = segment.layout;
-        let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
-        assert!(stripes.end <= layout.stripes, "stripes {stripes:?} of {}", layout.stripes);
+        let (first, last) = (layout.group_of_slot(slots.start), layout.group_of_slot(slots.end - 1));
+        assert!(slots.end <= layout.stripes, "slots {slots:?} of {}", layout.stripes);
         for group in first..=last {
             match core.segments.get_mut(slot).group_tables.get_mut(&group) {
                 Some(table) => table.asked_in = self.dropped_tables.round,

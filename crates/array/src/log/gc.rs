@@ -26,6 +26,7 @@ use base::time::Instant;
 use std::collections::VecDeque;
 use zone::format::header::Stream;
 use zone::format::oob::Protected;
+use zone::stripe::StripeNumber;
 
 /// Free segments below which collection runs: the reserve and room for clients to go on meanwhile.
 pub const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
@@ -194,7 +195,7 @@ impl Shard {
             return false;
         }
         self.collector.stage.go(Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 });
-        self.start_move_load(victim, stripe_next, fx);
+        self.start_move_load(victim, StripeNumber(stripe_next), fx);
         true
     }
 

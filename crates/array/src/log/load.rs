@@ -20,6 +20,7 @@ use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Kind, Protected, block_is_whole};
+use zone::stripe::StripeNumber;
 
 /// Blocks of one chunk that a read waits for.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +99,7 @@ impl Loaded {
 #[derive(Debug)]
 pub struct Load {
     segment: SegmentSlot,
-    stripe: u32,
+    stripe: StripeNumber,
     row: u32,
     rows: u32,
     purpose: Purpose,
@@ -189,13 +190,23 @@ impl Shard {
     }
 
     /// Reads the data of a stripe for the collector.
-    pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
+    pub(super) fn start_move_load(
+        &mut self,
+        segment_slot: SegmentSlot,
+        stripe: StripeNumber,
+        fx: &mut Effects,
+    ) {
         let data = PieceSet::first(self.core.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Move, data, fx);
     }
 
     /// Reads the data of a stripe that recovery could not complete.
-    pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
+    pub(super) fn start_rescue_load(
+        &mut self,
+        segment_slot: SegmentSlot,
+        stripe: StripeNumber,
+        fx: &mut Effects,
+    ) {
         let data = PieceSet::first(self.core.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
     }
@@ -240,7 +251,7 @@ impl Shard {
     fn load_chunks_of(
         &mut self,
         segment_slot: SegmentSlot,
-        stripe: u32,
+        stripe: StripeNumber,
         purpose: Purpose,
         wanted: PieceSet<Piece>,
         fx: &mut Effects,
@@ -606,7 +617,7 @@ impl Core {
 }
 
 /// Pieces of a stripe that lie where they can be read.
-fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece> {
+fn pieces_there(core: &Core, segment: &Segment, stripe: StripeNumber) -> PieceSet<Piece> {
     let is_there = |piece: &Piece| {
         let drive = segment.layout.drive_of(stripe, *piece);
         core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
@@ -615,7 +626,7 @@ fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece> 
 }
 
 /// Pieces of a stripe on drives that are away for a while.
-fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece> {
+fn pieces_stalled(core: &Core, segment: &Segment, stripe: StripeNumber) -> PieceSet<Piece> {
     let is_stalled = |piece: &Piece| core.membership.is_stalled(segment.layout.drive_of(stripe, *piece));
     segment.layout.code.pieces().iter().filter(is_stalled).collect()
 }
@@ -625,7 +636,7 @@ fn pieces_stalled(core: &Core, segment: &Segment, stripe: u32) -> PieceSet<Piece
 fn pieces_at_hand(
     core: &Core,
     segment: &Segment,
-    (stripe, wanted): (u32, PieceSet<Piece>),
+    (stripe, wanted): (StripeNumber, PieceSet<Piece>),
     damaged: PieceSet<Piece>,
 ) -> PieceSet<Piece> {
     let there = pieces_there(core, segment, stripe).without(damaged);

@@ -617,7 +617,7 @@ impl Session {
             }
             decided.weak = repair::weak_stripes(&decided);
             assert!(
-                decided.weak.iter().all(|stripe| *stripe < decided.layout.stripes),
+                decided.weak.iter().all(|stripe| decided.layout.has_stripe(*stripe)),
                 "stripes of the segment"
             );
             self.report.stripes_weak += decided.weak.len() as u64;

@@ -364,7 +364,7 @@ fn run_end(core: &Core, pba: Pba) -> u32 {
     let layout = &segment.layout;
     match layout.slot_at(core.pba.unpack(pba).offset) {
         Some((slot, _)) if segment.has_dropped_table() => {
-            layout.slot_offset(layout.group_start(layout.group_of(slot) + 1))
+            layout.slot_offset(layout.group_start(layout.group_of_slot(slot) + 1))
         }
         _ => u32::MAX,
     }

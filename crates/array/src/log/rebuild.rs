@@ -44,6 +44,7 @@ use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::Stream;
 use zone::format::oob::{self, Place};
+use zone::stripe::StripeNumber;
 
 /// Zones written at once: two reach the limit of the drives we model, as many again cover the end of a zone, when
 /// its drive is busy with the last of it (ADR 13).
@@ -572,9 +573,9 @@ impl MemberRebuild {
     /// A slot that holds no stripe.
     fn filler_chunk(&mut self, core: &mut Core, segment: SegmentSlot, slot: u32) -> Chunk {
         let layout = core.segments.get(segment).layout;
-        let group = layout.group_of(slot);
+        let group = layout.group_of_slot(slot);
         let filler = core.place_of_filler(segment, self.member);
-        let place = Place { stripe: slot, group, ..filler };
+        let place = Place { stripe: StripeNumber::of_static_slot(slot), group, ..filler };
         let mut frames = core.frames.take_vec(layout.chunk_blocks as usize);
         frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
         core.counters.padding_blocks_written += frames.len() as u64;

@@ -4,11 +4,12 @@
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Region;
 use crate::log::segment::SegmentSlot;
+use zone::stripe::StripeNumber;
 
 /// State of what recovery left to do.
 pub struct Rescue {
     /// Stripes that recovery could not complete in place: their blocks are moved.
-    pub weak: Vec<(SegmentSlot, u32)>,
+    pub weak: Vec<(SegmentSlot, StripeNumber)>,
     /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
     pub doubtful: Vec<Region>,
     /// Set while those are being written anew.
@@ -24,7 +25,7 @@ pub struct Rescue {
 impl Rescue {
     /// What a mount found.
     #[must_use]
-    pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<Region>) -> Rescue {
+    pub fn new(weak: Vec<(SegmentSlot, StripeNumber)>, doubtful: Vec<Region>) -> Rescue {
         assert!(doubtful.is_sorted(), "regions are in order");
         Rescue { weak, doubtful, recording_doubt: false, slots: 0, flush: RecoveryFlush::Due, is_void: false }
     }

@@ -34,6 +34,7 @@ use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{SegmentHeader, Stream};
+use zone::stripe::StripeNumber;
 
 /// Sweeps at once: one is read while the other is verified.
 pub const SCRUB_SWEEPS_MAX: usize = 2;
@@ -414,12 +415,12 @@ impl Shard {
             Some(_) => self.stripes.slots.in_flight(current.slot),
             None => Vec::new(),
         };
-        let is_there = |stripe: &u32| {
+        let is_there = |stripe: &StripeNumber| {
             !in_flight.contains(stripe)
                 && segment.torn_stripes.binary_search(stripe).is_err()
                 && (0..members).all(|drive| segment.slot_of_stripe(drive, *stripe).is_some())
         };
-        let stripes: Vec<u32> = stripes.filter(is_there).collect();
+        let stripes: Vec<StripeNumber> = stripes.map(StripeNumber).filter(is_there).collect();
         if stripes.is_empty() {
             return;
         }
@@ -565,7 +566,7 @@ impl Scrub {
     }
 
     /// Counts what is damaged in a stripe.
-    fn judge_stripe(&mut self, core: &mut Core, sweep: &Sweep, index: usize, stripe: u32) {
+    fn judge_stripe(&mut self, core: &mut Core, sweep: &Sweep, index: usize, stripe: StripeNumber) {
         let segment = core.segments.get(sweep.segment);
         let layout = segment.layout;
         let mut found = ScrubFindings::default();

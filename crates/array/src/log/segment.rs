@@ -22,8 +22,8 @@ use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, VecDeque};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
-use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::{Layout, StripeNumber};
 
 /// Segment ids start anew in each epoch, above all of earlier ones.
 pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
@@ -97,7 +97,7 @@ pub struct Segment {
     /// room. Set by [`SegmentTable::evacuate`].
     pub evacuate: bool,
     /// Stripes that a crash tore and recovery could not complete, in order: their blocks were moved.
-    pub torn_stripes: Vec<u32>,
+    pub torn_stripes: Vec<StripeNumber>,
     /// Drives whose zone takes no more writes, or could not be reset, and is given up with the segment, one bit each.
     pub zones_retired: u32,
     /// Drives that came after it was written and whose zone is not rebuilt yet, one bit each.
@@ -106,7 +106,7 @@ pub struct Segment {
     pub is_being_rebuilt: bool,
     /// Stripes that recovery found incomplete under Zone Write, in order: they hold nothing. Under
     /// Zone Append their slots are simply empty.
-    pub void_stripes: Vec<u32>,
+    pub void_stripes: Vec<StripeNumber>,
     /// Stripe that each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`, and when it was dropped.
     pub table: Option<StripeTable>,
     /// Groups of a dropped table that are in memory again ([`crate::log::dropped_tables`]).
@@ -197,36 +197,38 @@ impl Segment {
 
     /// Stripe that the slot of a drive's zone holds; `None` when it is empty or void.
     #[must_use]
-    pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {
+    pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<StripeNumber> {
         debug_assert!(slot < self.layout.stripes, "slot {slot} of {}", self.layout.stripes);
         if self.mode.has_static_slots() {
-            return self.void_stripes.binary_search(&slot).is_err().then_some(slot);
+            let stripe = StripeNumber::of_static_slot(slot);
+            return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe);
         }
-        let (table, first) = self.table_with(slot);
+        let group = self.layout.group_of_slot(slot);
+        let (table, first) = self.table_of(group);
         let within = table.stripe_within(drive, slot - first)?;
-        Some(self.layout.group_start(self.layout.group_of(slot)) + within)
+        Some(self.layout.stripe_within(group, within))
     }
 
     /// Slot of a drive's zone that holds a stripe's chunk.
     #[must_use]
-    pub fn slot_of_stripe(&self, drive: usize, stripe: u32) -> Option<u32> {
-        debug_assert!(stripe < self.layout.stripes, "stripe {stripe} of {}", self.layout.stripes);
+    pub fn slot_of_stripe(&self, drive: usize, stripe: StripeNumber) -> Option<u32> {
+        debug_assert!(self.layout.has_stripe(stripe), "stripe {stripe} of {}", self.layout.stripes);
         if self.mode.has_static_slots() {
-            return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe);
+            return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe.static_slot());
         }
-        let (table, first) = self.table_with(stripe);
         let group = self.layout.group_of(stripe);
+        let (table, first) = self.table_of(group);
         let start = self.layout.group_start(group);
         let slots = start - first..start - first + self.layout.group_len(group);
-        Some(table.find(drive, slots, stripe - start, stripe - first)? + first)
+        let within = self.layout.within_group(stripe);
+        Some(table.find(drive, slots, within, start - first + within)? + first)
     }
 
-    /// The table with a slot or stripe, and the slot it begins with.
-    fn table_with(&self, slot: u32) -> (&StripeTable, u32) {
+    /// The table with a group, and the slot it begins with.
+    fn table_of(&self, group: u32) -> (&StripeTable, u32) {
         if let Some(table) = &self.table {
             return (table, 0);
         }
-        let group = self.layout.group_of(slot);
         let cached = self.group_tables.get(&group).expect("a dropped table is asked for before it is used");
         (&cached.table, self.layout.group_start(group))
     }
@@ -240,18 +242,19 @@ impl Segment {
     /// The drive is missing: gives its chunk of a stripe a slot that no other has, where a rebuild
     /// will put it. That is the slot of the stripe's own number, unless the drive failed in the
     /// middle of the group and another chunk had landed there.
-    pub fn place_missing(&mut self, drive: usize, stripe: u32) -> u32 {
+    pub fn place_missing(&mut self, drive: usize, stripe: StripeNumber) -> u32 {
         assert!(drive < self.zones.len(), "drive {drive} of {}", self.zones.len());
-        assert!(stripe < self.layout.stripes, "stripe {stripe} of {}", self.layout.stripes);
-        let Some(table) = &mut self.table else { return stripe };
+        assert!(self.layout.has_stripe(stripe), "stripe {stripe} of {}", self.layout.stripes);
+        let Some(table) = &mut self.table else { return stripe.static_slot() };
         let group = self.layout.group_of(stripe);
         let start = self.layout.group_start(group);
+        let within = self.layout.within_group(stripe);
         let slots = start..start + self.layout.group_len(group);
-        let mut candidates = std::iter::once(stripe).chain(slots);
+        let mut candidates = std::iter::once(start + within).chain(slots);
         let slot = candidates
             .find(|slot| table.stripe_within(drive, *slot).is_none())
             .expect("a group has as many slots as stripes");
-        table.set(drive, slot, stripe - start);
+        table.set(drive, slot, within);
         slot
     }
 
@@ -300,7 +303,7 @@ impl Segment {
     }
 
     /// A stripe that was given out goes elsewhere: what was written of it is nothing.
-    pub fn give_stripe_up(&mut self, stripe: u32) {
+    pub fn give_stripe_up(&mut self, stripe: StripeNumber) {
         assert!(self.has_retired_zone(), "stripes of segment {} need not go elsewhere", self.id);
         if self.table.is_none()
             && let Err(at) = self.void_stripes.binary_search(&stripe)
@@ -327,7 +330,7 @@ impl Segment {
         let Some(writer) = &mut self.writer else { return };
         assert!(writer.next_stripe <= layout.stripes, "no more stripes were given out than there are");
         if self.table.is_none() {
-            self.void_stripes.extend(writer.next_stripe..layout.stripes);
+            self.void_stripes.extend((writer.next_stripe..layout.stripes).map(StripeNumber));
         }
         writer.next_stripe = layout.stripes;
     }

@@ -24,7 +24,7 @@ use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
-use zone::stripe::Layout;
+use zone::stripe::{Layout, StripeNumber};
 
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
@@ -400,7 +400,7 @@ impl Core {
             array: self.array_tag,
             segment: segment.id,
             zone: segment.zones[drive],
-            stripe: 0,
+            stripe: StripeNumber(0),
             group: 0,
             piece: Piece::NONE,
             row: 0,
@@ -515,7 +515,8 @@ fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effe
     let mut frames = core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
     let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
     for (slot, frame) in slots.zip(&mut frames) {
-        oob::make_filler(frame, &Place { stripe: slot, group: layout.group_of(slot), ..place });
+        let (stripe, group) = (StripeNumber::of_static_slot(slot), layout.group_of_slot(slot));
+        oob::make_filler(frame, &Place { stripe, group, ..place });
     }
     core.counters.padding_blocks_written += frames.len() as u64;
     let op = Op::Write { offset: layout.slot_offset(first), frames };

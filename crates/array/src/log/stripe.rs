@@ -21,6 +21,7 @@ use base::frame::Frame;
 use base::time::Instant;
 use zone::format::header::Stream;
 use zone::format::oob::Protected;
+use zone::stripe::StripeNumber;
 
 /// Why a block is in a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub struct Stripe {
     /// Segment it is written to.
     pub segment: SegmentSlot,
     /// Stripe within that segment.
-    pub stripe: u32,
+    pub stripe: StripeNumber,
     /// Pieces that wait for their zone or are with a drive.
     pub pieces_pending: u32,
     /// Pieces that are on no active drive, or in no zone.
@@ -128,7 +129,7 @@ impl StripeSlots {
                     alone_since: None,
                     opened_at: Instant(0),
                     segment: SegmentSlot(0),
-                    stripe: 0,
+                    stripe: StripeNumber(0),
                     pieces_pending: 0,
                     pieces_lost: PieceSet::EMPTY,
                     is_spoilt: false,
@@ -170,7 +171,7 @@ impl StripeSlots {
 
     /// Stripes of a segment that are with drives or wait for them, in no order.
     #[must_use]
-    pub fn in_flight(&self, segment: SegmentSlot) -> Vec<u32> {
+    pub fn in_flight(&self, segment: SegmentSlot) -> Vec<StripeNumber> {
         let bound = self.slots.iter().filter(|stripe| stripe.pieces_pending > 0 && stripe.segment == segment);
         bound.map(|stripe| stripe.stripe).collect()
     }

@@ -28,7 +28,7 @@ use zone::format::footer::EntryKind;
 use zone::format::header::WriteMode;
 use zone::format::oob::{self, Kind, Protected};
 use zone::format::summary::{self, Head, Shape};
-use zone::stripe::Layout;
+use zone::stripe::{Layout, StripeNumber};
 
 /// With `SummaryEvery::Auto`, as many blocks at least are written at a time: a mount reads them one after the other, the
 /// newest first, and what is behind the newest block by block.
@@ -200,7 +200,7 @@ fn describe(segment: &Segment, shape: &Shape, rows: std::ops::Range<u32>, block:
 fn describe_row(segment: &Segment, shape: &Shape, (index, row): (u32, u32), block: &mut Block) -> Option<()> {
     let layout = &segment.layout;
     let writer = segment.writer.as_ref()?;
-    let (stripe, row) = (row / layout.chunk_blocks, row % layout.chunk_blocks);
+    let (stripe, row) = (StripeNumber(row / layout.chunk_blocks), row % layout.chunk_blocks);
     for (member, zone) in writer.zones.iter().enumerate() {
         let slot = segment.slot_of_stripe(member, stripe)?;
         let entry = zone.entries[(slot * layout.chunk_blocks + row) as usize];

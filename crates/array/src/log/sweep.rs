@@ -18,6 +18,7 @@ use base::units::DriveIndex;
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Protected, block_is_whole};
+use zone::stripe::StripeNumber;
 
 /// Blocks of each drive that one sweep reads: large enough for drives to be at their best (128 KiB and more), small
 /// enough that a few sweeps of many drives fit in memory.
@@ -47,7 +48,7 @@ pub struct Sweep {
     /// The segment, pinned.
     pub segment: SegmentSlot,
     /// In ascending order.
-    pub stripes: Vec<u32>,
+    pub stripes: Vec<StripeNumber>,
     purpose: SweepPurpose,
     members: usize,
     rows: u32,
@@ -71,7 +72,7 @@ impl Sweep {
 
     /// Returns the index of a stripe in the list.
     #[must_use]
-    pub fn index_of(&self, stripe: u32) -> Option<usize> {
+    pub fn index_of(&self, stripe: StripeNumber) -> Option<usize> {
         self.stripes.binary_search(&stripe).ok()
     }
 }
@@ -88,7 +89,7 @@ impl Shard {
     pub(super) fn start_sweep(
         &mut self,
         segment: SegmentSlot,
-        stripes: Vec<u32>,
+        stripes: Vec<StripeNumber>,
         purpose: SweepPurpose,
         fx: &mut Effects,
     ) {
@@ -203,7 +204,12 @@ impl Reader {
 impl Core {
     /// The rows of a stripe's chunk on a member that lacks it, each with what its metadata says of its
     /// neighbour.
-    pub(super) fn restore_rows(&mut self, sweep: &Sweep, stripe: u32, member: usize) -> Vec<RestoredRow> {
+    pub(super) fn restore_rows(
+        &mut self,
+        sweep: &Sweep,
+        stripe: StripeNumber,
+        member: usize,
+    ) -> Vec<RestoredRow> {
         let layout = self.segments.get(sweep.segment).layout;
         let index = sweep.index_of(stripe).expect("a stripe of the sweep");
         let lost = layout.piece_of(stripe, member);

@@ -29,8 +29,8 @@ use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, EntryKind, FooterId};
 use zone::format::oob::{PROTECTED_BYTES, Protected};
-use zone::stripe::Layout;
 use zone::stripe::table::StripeTable;
+use zone::stripe::{Layout, StripeNumber};
 
 /// Source of a zone's entries: its footer, or its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -305,7 +305,8 @@ fn places_by_index(
     let segment = core.segments.get(load.segment);
     let layout = &segment.layout;
     let start = layout.group_start(load.group);
-    let lost = layout.piece_of(start + within, drive);
+    let stripe = layout.stripe_within(load.group, within);
+    let lost = layout.piece_of(stripe, drive);
     if !layout.code.is_data(lost) {
         return;
     }
@@ -316,7 +317,7 @@ fn places_by_index(
                 let at = told.place_of[other][within as usize]?;
                 let entries = &load.zones[other].entries;
                 let entry = (*entries.get((at * layout.chunk_blocks + row) as usize)?)?;
-                Some((layout.piece_of(start + within, other), entry.protected_bytes()?))
+                Some((layout.piece_of(stripe, other), entry.protected_bytes()?))
             })
             .collect();
         let Some(protected) = decode(layout, lost, &known) else { continue };
@@ -328,7 +329,7 @@ fn places_by_index(
         if let Some((slot, of_row)) = layout.slot_at(location.offset)
             && is_here
             && of_row == row
-            && layout.group_of(slot) == load.group
+            && layout.group_of_slot(slot) == load.group
         {
             places.push((protected.sequence, within, slot - start));
         }
@@ -337,7 +338,7 @@ fn places_by_index(
 
 /// The stripe whose chunk is in a slot, by what is said of its rows, and whether they are all whole. A chunk that a crash
 /// tore and recovery filled up is none.
-fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
+fn stripe_of(rows: &[Option<Entry>]) -> Option<(StripeNumber, bool)> {
     let stripe = rows.iter().flatten().next()?.stripe;
     let is_of_it = |row: &Entry| row.stripe == stripe && row.kind != EntryKind::Void;
     let is_whole = rows.iter().all(|row| row.is_some_and(|row| row.whole));
@@ -382,7 +383,7 @@ impl Found {
     }
 
     /// True for a stripe that can be decoded, or that every drive has or may have.
-    fn counts(&self, layout: &Layout, stripe: u32, has_chunk: impl Fn(&usize) -> bool) -> bool {
+    fn counts(&self, layout: &Layout, stripe: StripeNumber, has_chunk: impl Fn(&usize) -> bool) -> bool {
         let having = self.told.iter().filter(|drive| has_chunk(drive));
         let pieces = having.map(|drive| layout.piece_of(stripe, *drive)).collect();
         let may_have = |drive: &usize| has_chunk(drive) || self.nameless.contains(drive);
@@ -400,7 +401,7 @@ struct Told {
 
 impl Told {
     fn of(layout: &Layout, load: &TableLoad) -> Told {
-        let (start, len) = (layout.group_start(load.group), layout.group_len(load.group) as usize);
+        let len = layout.group_len(load.group) as usize;
         let nothing = || vec![vec![None; len]; layout.members()];
         let mut told = Told { slots: nothing(), place_of: nothing(), exists: vec![false; len] };
         // Those that are whole are sure; of a damaged one there may be another.
@@ -409,9 +410,9 @@ impl Told {
                 let chunks = zone.entries.chunks_exact(layout.chunk_blocks as usize);
                 for (at, rows) in (0..).zip(chunks) {
                     let found = stripe_of(rows).filter(|(_, is_whole)| *is_whole == wanted);
-                    let within = found.and_then(|(stripe, _)| stripe.checked_sub(start));
-                    if let Some(within) = within.filter(|within| (*within as usize) < len) {
-                        told.place(drive, within, at);
+                    let is_here = |stripe| layout.has_stripe(stripe) && layout.group_of(stripe) == load.group;
+                    if let Some((stripe, _)) = found.filter(|(stripe, _)| is_here(*stripe)) {
+                        told.place(drive, layout.within_group(stripe), at);
                     }
                 }
             }
@@ -427,7 +428,7 @@ impl Told {
         let found = Found::of(layout, load);
         let is_footer = |drive: &&usize| load.zones[**drive].source.is_footer();
         let by_footer: Vec<usize> = found.told.iter().filter(is_footer).copied().collect();
-        for (within, stripe) in (layout.group_start(load.group)..).enumerate().take(self.exists.len()) {
+        for (within, stripe) in layout.stripes_of_group(load.group).enumerate() {
             let has_chunk = |drive: &usize| self.place_of[*drive][within].is_some();
             let counts = match by_footer.is_empty() {
                 true => found.counts(layout, stripe, has_chunk),
@@ -494,10 +495,14 @@ mod tests {
 
     #[test]
     fn a_torn_chunk_is_none() {
-        let row = |stripe| Some(Entry { whole: true, ..Entry::unknown(stripe) });
-        assert_eq!(stripe_of(&[row(3), row(3)]), Some((3, true)));
-        assert_eq!(stripe_of(&[row(3), Some(Entry::unknown(3))]), Some((3, false)), "damaged");
-        assert_eq!(stripe_of(&[None, row(3)]), Some((3, false)), "a row says nothing");
+        let row = |stripe| Some(Entry { whole: true, ..Entry::unknown(StripeNumber(stripe)) });
+        assert_eq!(stripe_of(&[row(3), row(3)]), Some((StripeNumber(3), true)));
+        assert_eq!(
+            stripe_of(&[row(3), Some(Entry::unknown(StripeNumber(3)))]),
+            Some((StripeNumber(3), false)),
+            "damaged"
+        );
+        assert_eq!(stripe_of(&[None, row(3)]), Some((StripeNumber(3), false)), "a row says nothing");
         assert_eq!(stripe_of(&[row(3), Some(Entry::VOID)]), None, "filled up");
         assert_eq!(stripe_of(&[row(3), row(4)]), None, "of two stripes");
         assert_eq!(stripe_of(&[None, None]), None);

@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 use zone::device::Areas;
+use zone::stripe::StripeNumber;
 
 /// Stripes that may be in flight in a segment in area mode: those of two groups.
 const STRIPES_IN_FLIGHT_MAX: u32 = 128;
@@ -131,7 +132,7 @@ impl DurableStripes {
     ///
     /// # Panics
     /// When it was before, or is further ahead than stripes may be in flight.
-    pub fn add(&mut self, stripe: u32) {
+    pub fn add(&mut self, StripeNumber(stripe): StripeNumber) {
         assert!(stripe >= self.end, "stripe {stripe} is durable once, {} are", self.end);
         assert!(stripe - self.end < STRIPES_IN_FLIGHT_MAX, "stripe {stripe} is too far from {}", self.end);
         let bit = 1 << (stripe - self.end);

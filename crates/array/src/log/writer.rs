@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::stripe::Layout;
+use zone::stripe::{Layout, StripeNumber};
 
 /// Appends in flight per zone. Measured drives gain nothing beyond 4 to 8; memory-backed ones do
 /// not care.
@@ -48,7 +48,7 @@ pub struct WaitingChunk {
     /// Piece of the stripe.
     pub piece: Piece,
     /// Stripe within the segment.
-    pub stripe: u32,
+    pub stripe: StripeNumber,
 }
 
 /// A command that is timed.
@@ -108,7 +108,7 @@ impl ZoneWriter {
             (WriteMode::Area, Some(window)) => {
                 let durable_end = layout.slot_offset(durable.end());
                 self.in_flight < chunks_in_flight_max(layout.chunk_blocks)
-                    && window.may_write(&layout.slot_range(chunk.stripe), durable_end)
+                    && window.may_write(&layout.slot_range(chunk.stripe.static_slot()), durable_end)
             }
             // One at a time, at the write pointer.
             (WriteMode::Write | WriteMode::Area, _) => self.in_flight == 0,
@@ -121,8 +121,8 @@ impl ZoneWriter {
     }
 
     /// The chunk that waits to be written right behind that of `stripe`, to go along with it in one command.
-    pub fn next_joined(&mut self, stripe: u32) -> Option<WaitingChunk> {
-        let chunk = *self.waiting.front().filter(|chunk| chunk.stripe == stripe + 1)?;
+    pub fn next_joined(&mut self, stripe: StripeNumber) -> Option<WaitingChunk> {
+        let chunk = *self.waiting.front().filter(|chunk| chunk.stripe == stripe.next())?;
         self.in_flight += 1;
         self.joined.push(chunk);
         self.waiting.pop_front()
@@ -245,7 +245,7 @@ impl Writer {
         if self.is_exhausted(layout) {
             return false;
         }
-        let group = layout.group_of(self.next_stripe);
+        let group = layout.group_of(StripeNumber(self.next_stripe));
         let starts_group = layout.group_start(group) == self.next_stripe;
         !starts_group || self.group_pending[(group % 2) as usize] == 0
     }
@@ -257,16 +257,16 @@ impl Writer {
     }
 
     /// Gives out the next stripe.
-    pub fn take_stripe(&mut self, layout: &Layout) -> u32 {
+    pub fn take_stripe(&mut self, layout: &Layout) -> StripeNumber {
         assert!(self.has_room(layout));
-        let stripe = self.next_stripe;
+        let stripe = StripeNumber(self.next_stripe);
         self.next_stripe += 1;
         self.group_pending[(layout.group_of(stripe) % 2) as usize] += 1;
         stripe
     }
 
     /// A stripe is durable.
-    pub fn finish_stripe(&mut self, layout: &Layout, stripe: u32, mode: WriteMode) {
+    pub fn finish_stripe(&mut self, layout: &Layout, stripe: StripeNumber, mode: WriteMode) {
         if mode == WriteMode::Area {
             self.durable.add(stripe);
         }
@@ -281,7 +281,7 @@ impl Writer {
         if self.stripes_pending() == 0 {
             return self.next_stripe;
         }
-        let group = layout.group_of(self.next_stripe - 1);
+        let group = layout.group_of(StripeNumber(self.next_stripe - 1));
         if group > 0 && self.group_pending[((group - 1) % 2) as usize] > 0 {
             layout.group_start(group - 1)
         } else {

@@ -115,7 +115,7 @@ fn chunk_of_stripe_0_mistaken_for_an_empty_one() {
         for lost in [None, Some(0), Some(3)] {
             let mut rig = Rig::new(&Shape { group_stripes, ..raid5() });
             rig.write_fua(7, 3);
-            assert_eq!(rig.copies().iter().map(|copy| copy.oob.place.stripe).max(), Some(0));
+            assert_eq!(rig.copies().iter().map(|copy| copy.oob.place.stripe.index()).max(), Some(0));
             if let Some(lost) = lost {
                 rig.devices[lost] = None;
             }

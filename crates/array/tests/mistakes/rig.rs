@@ -307,7 +307,7 @@ impl Rig {
         let array = u64::from_le_bytes(self.config.array[..8].try_into().unwrap());
         [self.config.user_layout(), self.config.gc_layout()].iter().find_map(|layout| {
             let (slot, _) = layout.slot_at(offset)?;
-            oob::open(&frame.oob, &Bound { array, zone, group: layout.group_of(slot) })
+            oob::open(&frame.oob, &Bound { array, zone, group: layout.group_of_slot(slot) })
         })
     }
 

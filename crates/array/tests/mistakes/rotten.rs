@@ -40,7 +40,7 @@ fn torn_overwrite(rig: &mut Rig) -> Stored {
     let lacking = stored.iter().position(|blocks| !blocks.iter().any(|block| is_last(&block))).unwrap();
     let group = |block: &&Stored| {
         block.oob.place.segment == last.unwrap().0
-            && block.oob.place.group == last.unwrap().1 / 16
+            && block.oob.place.group == last.unwrap().1.0 / 16
             && block.oob.place.role != Role::Filler
     };
     *stored[lacking].iter().find(group).unwrap()

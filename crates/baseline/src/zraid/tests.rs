@@ -59,7 +59,7 @@ impl Stored {
             Some(_) => [0; 5],
             None => {
                 let place = oob::open(&frame.oob, &bound).unwrap().place;
-                [1, zone, place.stripe, u32::from(place.piece.0), u32::from(place.row)]
+                [1, zone, place.stripe.0, u32::from(place.piece.0), u32::from(place.row)]
             }
         };
         Stored { data: Box::new(frame.data), oob: frame.oob, what }

@@ -16,7 +16,7 @@ use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
 use zone::format::header::{Blank, SegmentHeader, Stream};
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
-use zone::stripe::Layout;
+use zone::stripe::{Layout, StripeNumber};
 
 /// The sealed segments of one drive of an array.
 pub struct FilledDrive {
@@ -108,18 +108,18 @@ impl FilledDrive {
     }
 
     /// The stripe that lies in a slot: under Zone Append those of a group begin with another one on each drive.
-    fn stripe_in(&self, slot: u32) -> u32 {
+    fn stripe_in(&self, slot: u32) -> StripeNumber {
         if self.header.mode.has_static_slots() {
-            return slot;
+            return StripeNumber::of_static_slot(slot);
         }
-        let group = self.layout.group_of(slot);
+        let group = self.layout.group_of_slot(slot);
         let (start, len) = (self.layout.group_start(group), self.layout.group_len(group));
-        start + (slot - start + u32::from(self.header.member)) % len
+        self.layout.stripe_within(group, (slot - start + u32::from(self.header.member)) % len)
     }
 
-    fn protected(&self, segment: u32, stripe: u32, piece: Piece, row: u32) -> Protected {
+    fn protected(&self, segment: u32, stripe: StripeNumber, piece: Piece, row: u32) -> Protected {
         let layout = &self.layout;
-        let before = u64::from(stripe) * u64::from(layout.stripe_data_blocks());
+        let before = u64::from(stripe.0) * u64::from(layout.stripe_data_blocks());
         let within = u64::from(piece.0) * u64::from(layout.chunk_blocks) + u64::from(row);
         let sequence = self.first_sequence(segment) + before + within;
         Protected { lba: sequence - 1, sequence, kind: Kind::User }

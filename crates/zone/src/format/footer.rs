@@ -5,6 +5,7 @@
 //! damaged is scanned instead.
 
 use crate::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
+use crate::stripe::StripeNumber;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::record_fields;
@@ -70,7 +71,7 @@ pub struct Entry {
     /// Kind of the block.
     pub kind: EntryKind,
     /// Stripe within the segment.
-    pub stripe: u32,
+    pub stripe: StripeNumber,
     /// The block said so itself, and not its stripe or a neighbour for it.
     pub whole: bool,
 }
@@ -78,18 +79,18 @@ pub struct Entry {
 impl Entry {
     /// A block that holds nothing.
     pub const VOID: Entry =
-        Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: 0, whole: false };
+        Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: StripeNumber(0), whole: false };
 
     /// A damaged block of a stripe, with nothing else known.
     #[must_use]
-    pub fn unknown(stripe: u32) -> Entry {
+    pub fn unknown(stripe: StripeNumber) -> Entry {
         Entry { kind: EntryKind::Unknown, stripe, ..Entry::VOID }
     }
 
     /// The entry of a block of `stripe` whose out-of-band metadata starts with `protected`;
     /// `None` when those are not the protected fields of such a block.
     #[must_use]
-    pub fn from_protected(protected: &[u8], role: Role, stripe: u32) -> Option<Entry> {
+    pub fn from_protected(protected: &[u8], role: Role, stripe: StripeNumber) -> Option<Entry> {
         let lba = u64_at(protected, 0);
         let sequence = u64_at(protected, 8);
         let kind = match role {
@@ -133,10 +134,10 @@ impl Entry {
             EntryKind::Unknown => u32::from(KIND_UNKNOWN) << KIND_SHIFT,
             EntryKind::Void => u32::from(KIND_VOID) << KIND_SHIFT,
         };
-        assert!(self.stripe <= STRIPES_MAX);
+        assert!(self.stripe.0 <= STRIPES_MAX);
         put(bytes, entry::LBA, &self.lba.to_le_bytes());
         put(bytes, entry::SEQUENCE, &self.sequence.to_le_bytes());
-        put(bytes, entry::TAG, &(kind | damaged | self.stripe).to_le_bytes());
+        put(bytes, entry::TAG, &(kind | damaged | self.stripe.0).to_le_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Option<Entry> {
@@ -153,7 +154,7 @@ impl Entry {
             lba: u64_at(bytes, entry::LBA),
             sequence: u64_at(bytes, entry::SEQUENCE),
             kind,
-            stripe: tag & STRIPES_MAX,
+            stripe: StripeNumber(tag & STRIPES_MAX),
             whole,
         })
     }
@@ -240,7 +241,7 @@ mod tests {
                     2 => EntryKind::Unknown,
                     _ => EntryKind::Void,
                 },
-                stripe: STRIPES_MAX - 1,
+                stripe: StripeNumber(STRIPES_MAX - 1),
                 whole: i % 4 < 2 && i % 8 < 4,
             })
             .collect();

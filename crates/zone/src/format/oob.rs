@@ -12,6 +12,7 @@
 //! The CRC also covers what every reader knows already: array, zone and group. Under Zone Append the
 //! exact offset is unknown when the command leaves, its group is not.
 
+use crate::stripe::StripeNumber;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::erasure::{ErasureCode, Piece};
@@ -153,7 +154,7 @@ pub struct Place {
     /// Zone it was written to.
     pub zone: ZoneIndex,
     /// Stripe within the segment.
-    pub stripe: u32,
+    pub stripe: StripeNumber,
     /// Stripe group within the segment.
     pub group: u32,
     /// Piece of the stripe.
@@ -229,7 +230,7 @@ pub fn protected_mut(oob: &mut [u8; OOB_BYTES]) -> &mut [u8; PROTECTED_BYTES] {
 /// Writes the metadata of a block. The protected bytes must be in place already.
 pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: Option<Protected>) {
     put(oob, at::SEGMENT, &place.segment.to_le_bytes());
-    put(oob, at::STRIPE, &place.stripe.to_le_bytes());
+    put(oob, at::STRIPE, &place.stripe.0.to_le_bytes());
     oob[at::ROLE] = match place.role {
         Role::Data => 1,
         Role::Parity => 2,
@@ -246,7 +247,7 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: 
     put(oob, at::META_CRC, &crc.to_le_bytes());
 }
 
-/// Makes a frame one that belongs to no stripe, for slot `place.stripe` of a zone.
+/// Makes a frame one that belongs to no stripe, for the slot of a zone that `place.stripe` has where slots are static.
 pub fn make_filler(frame: &mut Frame, place: &Place) {
     frame.data.fill(0);
     frame.oob.fill(0);
@@ -278,7 +279,7 @@ pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
             array: bound.array,
             segment: u64_at(oob, at::SEGMENT),
             zone: bound.zone,
-            stripe: u32_at(oob, at::STRIPE),
+            stripe: StripeNumber(u32_at(oob, at::STRIPE)),
             group: bound.group,
             piece: Piece(oob[at::PIECE]),
             row: oob[at::ROW],
@@ -295,7 +296,7 @@ pub struct Hint {
     /// Segment id.
     pub segment: u64,
     /// Stripe within the segment.
-    pub stripe: u32,
+    pub stripe: StripeNumber,
     /// Piece of the stripe.
     pub piece: Piece,
     /// True when the metadata looks like a filler in all its fields.
@@ -308,7 +309,7 @@ pub fn guess(oob: &[u8; OOB_BYTES]) -> Hint {
     let (piece, role) = (Piece(oob[at::PIECE]), oob[at::ROLE]);
     Hint {
         segment: u64_at(oob, at::SEGMENT),
-        stripe: u32_at(oob, at::STRIPE),
+        stripe: StripeNumber(u32_at(oob, at::STRIPE)),
         piece,
         is_filler: role == 3 && piece == Piece::NONE && u64_at(oob, at::LBA) == LBA_NONE,
     }
@@ -342,7 +343,7 @@ mod tests {
             array: 0x1122,
             segment: 9,
             zone: ZoneIndex(5),
-            stripe: 77,
+            stripe: StripeNumber(77),
             group: 2,
             piece: Piece(3),
             row: 1,

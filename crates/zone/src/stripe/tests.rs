@@ -15,8 +15,8 @@ fn layout(level: Level, members: usize) -> Layout {
 #[test]
 fn raid5_rotates_as_md_does() {
     let layout = layout(Level::Raid5, 4);
-    for stripe in 0..8 {
-        let parity = 3 - stripe as usize % 4;
+    for stripe in (0..8).map(StripeNumber) {
+        let parity = 3 - stripe.index() % 4;
         assert_eq!(layout.drive_of(stripe, Piece(3)), parity);
         for data in 0..3 {
             assert_eq!(layout.drive_of(stripe, Piece::at(data)), (parity + 1 + data) % 4);
@@ -28,8 +28,8 @@ fn raid5_rotates_as_md_does() {
 #[test]
 fn raid6_rotates_as_md_does() {
     let layout = layout(Level::Raid6, 6);
-    for stripe in 0..12 {
-        let parity = 5 - stripe as usize % 6;
+    for stripe in (0..12).map(StripeNumber) {
+        let parity = 5 - stripe.index() % 6;
         assert_eq!(layout.drive_of(stripe, Piece(4)), parity);
         assert_eq!(layout.drive_of(stripe, Piece(5)), (parity + 1) % 6);
         for data in 0..4 {
@@ -44,7 +44,7 @@ fn every_drive_has_its_share_of_each_rotating_parity() {
         let layout = layout(level, 7);
         for piece in 0..7 {
             let mut drives: Vec<usize> =
-                (0..7).map(|stripe| layout.drive_of(stripe, Piece::at(piece))).collect();
+                (0..7).map(|stripe| layout.drive_of(StripeNumber(stripe), Piece::at(piece))).collect();
             drives.sort_unstable();
             assert_eq!(drives, (0..7).collect::<Vec<_>>(), "{level}, piece {piece}");
         }
@@ -52,7 +52,9 @@ fn every_drive_has_its_share_of_each_rotating_parity() {
     for level in [Level::Raid0, Level::Raid01, Level::Raid4] {
         let layout = layout(level, 4);
         assert!(
-            (0..9).all(|stripe| (0..4).all(|piece| layout.drive_of(stripe, Piece::at(piece)) == piece)),
+            (0..9)
+                .map(StripeNumber)
+                .all(|stripe| (0..4).all(|piece| layout.drive_of(stripe, Piece::at(piece)) == piece)),
             "{level}"
         );
     }
@@ -126,7 +128,7 @@ proptest! {
     /// Pieces and drives, blocks and slots, groups and stripes, footer blocks and what they describe.
     #[test]
     fn the_maps_of_a_layout_are_inverse(layout in any_layout(), stripe in 0..900_u32, offset in 0..1000_u32) {
-        let stripe = stripe % layout.stripes;
+        let stripe = StripeNumber(stripe % layout.stripes);
         let mut drives: Vec<usize> = (0..layout.members()).map(|piece| layout.drive_of(stripe, Piece::at(piece))).collect();
         prop_assert!(drives.iter().enumerate().all(|(piece, drive)| layout.piece_of(stripe, *drive).index() == piece));
         drives.sort_unstable();
@@ -142,7 +144,10 @@ proptest! {
         let groups = 0..layout.groups();
         let of_group = |group| layout.group_start(group)..layout.group_start(group) + layout.group_len(group);
         prop_assert!(groups.clone().flat_map(of_group).eq(0..layout.stripes), "groups tile the stripes");
-        prop_assert!(of_group(layout.group_of(stripe)).contains(&stripe));
+        let group = layout.group_of(stripe);
+        prop_assert!(layout.stripes_of_group(group).any(|member| member == stripe));
+        prop_assert!(of_group(group).contains(&stripe.static_slot()) && layout.group_of_slot(stripe.static_slot()) == group);
+        prop_assert_eq!(layout.stripe_within(group, layout.within_group(stripe)), stripe);
 
         let described = (0..layout.footer_blocks()).flat_map(|index| layout.footer_entries(index));
         prop_assert!(described.eq(0..layout.region_blocks() as usize), "footer blocks tile the region");

@@ -20,6 +20,7 @@ use base::units::Lba;
 use zone::device::{Completion, Op, Status};
 use zone::format::header::Stream;
 use zone::format::oob::{self, Place, Protected, Role};
+use zone::stripe::StripeNumber;
 
 impl WriteArea {
     /// True when blocks may go to slots now.
@@ -97,7 +98,7 @@ impl WriteArea {
                 array: core.array_tag,
                 segment: segment.id,
                 zone,
-                stripe: slot,
+                stripe: StripeNumber::of_static_slot(slot),
                 group: 0,
                 piece: Piece::at(copy as usize),
                 row: 0,

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use zone::format::checkpoint::{Checkpoint, HEAD_BYTES, Head, SEGMENT_BYTES, SegmentRows, WIDTH_IN_FOOTERS};
 use zone::format::header::WriteMode;
-use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::{Layout, StripeNumber};
 
 /// Contents of an image, of which its blocks are made.
 pub struct Image {
@@ -213,7 +213,7 @@ impl CoveredSegment<'_> {
         layout: &Layout,
         mode: WriteMode,
         packing: Packing,
-    ) -> Option<(Option<StripeTable>, Vec<u32>)> {
+    ) -> Option<(Option<StripeTable>, Vec<StripeNumber>)> {
         let expected = match mode {
             WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
             WriteMode::Write | WriteMode::Area => 0,
@@ -229,7 +229,7 @@ impl CoveredSegment<'_> {
             return None;
         }
         if mode.has_static_slots() {
-            let void = (0..stripes).filter(|stripe| !self.holds(*stripe as usize)).collect();
+            let void = layout.all_stripes().filter(|stripe| !self.holds(stripe.index())).collect();
             return Some((None, void));
         }
         let mut table = StripeTable::new(layout, packing);
@@ -243,7 +243,7 @@ impl CoveredSegment<'_> {
                 let width = usize::from(width);
                 number[..width].copy_from_slice(&self.bytes[at * width..][..width]);
                 let within = u32::from_le_bytes(number);
-                if within >= layout.group_len(layout.group_of(slot)) {
+                if within >= layout.group_len(layout.group_of_slot(slot)) {
                     return None;
                 }
                 table.set(drive, slot, within);

@@ -45,6 +45,7 @@ use zone::format::SUPERBLOCK_ZONES;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::header::Stream;
 use zone::format::oob::Kind;
+use zone::stripe::StripeNumber;
 
 /// Sequences start anew in each epoch, above all of earlier ones.
 pub const EPOCH_SHIFT_SEQUENCE: u32 = 40;
@@ -220,7 +221,7 @@ fn adopt_all(
     segments: Vec<Segment>,
     table: &mut SegmentTable,
     streams: &mut [StreamWriter; Stream::COUNT],
-) -> Vec<(SegmentSlot, u32)> {
+) -> Vec<(SegmentSlot, StripeNumber)> {
     let mut weak = Vec::new();
     for mut segment in segments {
         let torn = segment.torn_stripes.clone();

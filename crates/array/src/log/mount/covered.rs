@@ -14,6 +14,7 @@ use base::units::BLOCK_BYTES;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{Kind, Protected};
+use zone::stripe::StripeNumber;
 use zone::stripe::table::StripeTable;
 
 /// A block of an image.
@@ -78,7 +79,7 @@ pub fn run(
     Ok(Some(Recovered { index, doubtful, segments, checkpoint, sequence_max, slots }))
 }
 
-fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Vec<u32>) -> Segment {
+fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Vec<StripeNumber>) -> Segment {
     Segment {
         zones_missing: found.zones_missing,
         void_stripes,

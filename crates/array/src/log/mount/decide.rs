@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{PROTECTED_BYTES, Role};
-use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::{Layout, StripeNumber};
 
 /// Fate of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Unwritten,
-    Whole(u32),
+    Whole(StripeNumber),
     /// Filled up by recovery, or torn.
     Filler,
     /// Blocks of it are not whole; of this stripe, where a block of it says so.
-    Damaged(Option<u32>),
+    Damaged(Option<StripeNumber>),
 }
 
 /// A segment with its stripes decided.
@@ -70,12 +70,12 @@ pub struct Decided {
     /// True when the segment is not sealed and cannot be completed in place.
     pub condemned: bool,
     /// Kept stripes that lack a chunk and have no room for it.
-    pub weak: Vec<u32>,
+    pub weak: Vec<StripeNumber>,
     /// Fate of each stripe.
     pub fates: Vec<Fate>,
     /// Kept stripes that a present member certainly never had: they were never acknowledged, and count only
     /// if their data can be had.
-    pub unacknowledged: Vec<u32>,
+    pub unacknowledged: Vec<StripeNumber>,
     /// Slot of each stripe's whole chunk, by member.
     pub slots: Vec<Vec<Option<u32>>>,
     /// First slot after the last that any zone has touched.
@@ -87,7 +87,7 @@ pub struct Decided {
     /// True when what members lack of the segment may never have been promised.
     pub is_unproven: bool,
     /// Metadata that neighbours tell of data blocks whose own is lost, by stripe, piece and row.
-    pub told: BTreeMap<(u32, Piece, u32), Entry>,
+    pub told: BTreeMap<(StripeNumber, Piece, u32), Entry>,
 }
 
 /// Decides the stripes of a segment.
@@ -111,13 +111,13 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let tail = if sealed {
         layout.groups()
     } else {
-        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(1)
+        layout.group_of_slot(seen.slots_touched.saturating_sub(1)).saturating_sub(1)
     };
     let fates: Vec<Fate> =
-        (0..layout.stripes).map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
+        layout.all_stripes().map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
     session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
-    let unacknowledged = (0..layout.stripes)
-        .filter(|stripe| fates[*stripe as usize] == Fate::Kept)
+    let unacknowledged = (layout.all_stripes())
+        .filter(|stripe| fates[stripe.index()] == Fate::Kept)
         .filter(|stripe| !seen.may_be_acknowledged(&layout, &zones, tail, *stripe))
         .collect();
     report_damage(session, &header, &layout, tail, &seen.damaged);
@@ -178,10 +178,11 @@ impl Seen {
             for slot in 0..touched {
                 match chunk_at(layout, zone, slot) {
                     Chunk::Whole(stripe) => seen.add_whole(layout, member, slot, stripe),
-                    Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
+                    Chunk::Filler => seen.closed_by_recovery[layout.group_of_slot(slot) as usize] = true,
                     Chunk::Damaged(stripe) => {
                         seen.damaged.push((member, slot));
-                        let own = header.mode.has_static_slots().then_some(slot);
+                        let own =
+                            header.mode.has_static_slots().then_some(StripeNumber::of_static_slot(slot));
                         match (stripe.or(own), hinted(header, layout, member, zone, slot)) {
                             (None, Some(hint)) => hints.push((member, slot, hint)),
                             (stripe, _) => seen.damage.add(member, slot, stripe),
@@ -194,30 +195,30 @@ impl Seen {
         // A stripe that damaged metadata names must be known, and lack its chunk there.
         for (member, slot, hint) in hints {
             let plausible =
-                !seen.whole[hint as usize].is_empty() && seen.slots[member][hint as usize].is_none();
+                !seen.whole[hint.index()].is_empty() && seen.slots[member][hint.index()].is_none();
             seen.damage.add(member, slot, Some(hint).filter(|_| plausible));
         }
         seen
     }
 
-    fn add_whole(&mut self, layout: &Layout, member: usize, slot: u32, stripe: u32) {
+    fn add_whole(&mut self, layout: &Layout, member: usize, slot: u32, stripe: StripeNumber) {
         assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
-        assert!(stripe < layout.stripes, "a whole chunk is of stripe {stripe} of {}", layout.stripes);
-        let place = &mut self.slots[member][stripe as usize];
+        assert!(layout.has_stripe(stripe), "a whole chunk is of stripe {stripe} of {}", layout.stripes);
+        let place = &mut self.slots[member][stripe.index()];
         if place.is_none() {
             *place = Some(slot);
-            self.whole[stripe as usize].insert(layout.piece_of(stripe, member));
+            self.whole[stripe.index()].insert(layout.piece_of(stripe, member));
         } else {
             // A second one of the same stripe: one of the two is not what it says, or of another server (ADR 73). That one took the
             // place of a filler.
             self.damaged.push((member, slot));
             self.damage.add(member, slot, Some(stripe));
-            self.closed_by_recovery[layout.group_of(slot) as usize] = true;
+            self.closed_by_recovery[layout.group_of_slot(slot) as usize] = true;
         }
     }
 
-    fn fate(&self, layout: &Layout, zones: &[Option<FoundZone>], tail: u32, stripe: u32) -> Fate {
-        match self.whole[stripe as usize] {
+    fn fate(&self, layout: &Layout, zones: &[Option<FoundZone>], tail: u32, stripe: StripeNumber) -> Fate {
+        match self.whole[stripe.index()] {
             PieceSet::EMPTY => Fate::Absent,
             whole if layout.code.can_decode(whole) => Fate::Kept,
             _ if self.may_be_acknowledged(layout, zones, tail, stripe) => Fate::Kept,
@@ -231,7 +232,7 @@ impl Seen {
         layout: &Layout,
         zones: &[Option<FoundZone>],
         tail: u32,
-        stripe: u32,
+        stripe: StripeNumber,
     ) -> bool {
         // The members that lack the whole segment do, too.
         if self.is_unproven {
@@ -240,7 +241,7 @@ impl Seen {
         let group = layout.group_of(stripe);
         let group_end = layout.group_start(group) + layout.group_len(group);
         let lacks =
-            |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
+            |member: &usize| zones[*member].is_some() && self.slots[*member][stripe.index()].is_none();
         let mut lacking = (0..layout.members()).filter(lacks);
         let reaches = |zone: &FoundZone| slots_written(layout, zone) >= group_end;
         let trusted = group < tail && !self.closed_by_recovery[group as usize];
@@ -259,12 +260,12 @@ fn hinted(
     member: usize,
     zone: &FoundZone,
     slot: u32,
-) -> Option<u32> {
+) -> Option<StripeNumber> {
     let first = slot * layout.chunk_blocks;
-    let group = layout.group_of(slot);
+    let group = layout.group_of_slot(slot);
     zone.hints.range(first..first + layout.chunk_blocks).find_map(|(_, hint)| {
         let fits = hint.segment == header.segment
-            && hint.stripe < layout.stripes
+            && layout.has_stripe(hint.stripe)
             && layout.group_of(hint.stripe) == group
             && layout.piece_of(hint.stripe, member) == hint.piece;
         fits.then_some(hint.stripe)
@@ -275,26 +276,27 @@ fn hinted(
 struct Damage {
     layout: Layout,
     /// Stripes that damaged chunks say they are of, by member.
-    of_stripe: Vec<BTreeSet<u32>>,
+    of_stripe: Vec<BTreeSet<StripeNumber>>,
     /// Groups with others.
     in_group: Vec<BTreeSet<u32>>,
 }
 
 impl Damage {
     fn new(layout: &Layout) -> Damage {
-        let none = vec![BTreeSet::new(); layout.members()];
-        Damage { layout: *layout, of_stripe: none.clone(), in_group: none }
+        let of_stripe = vec![BTreeSet::new(); layout.members()];
+        let in_group = vec![BTreeSet::new(); layout.members()];
+        Damage { layout: *layout, of_stripe, in_group }
     }
 
-    fn add(&mut self, member: usize, slot: u32, stripe: Option<u32>) {
+    fn add(&mut self, member: usize, slot: u32, stripe: Option<StripeNumber>) {
         match stripe {
             Some(stripe) => self.of_stripe[member].insert(stripe),
-            None => self.in_group[member].insert(self.layout.group_of(slot)),
+            None => self.in_group[member].insert(self.layout.group_of_slot(slot)),
         };
     }
 
     /// True when a damaged chunk of a member may be that of a stripe.
-    fn may_be_of(&self, member: usize, stripe: u32) -> bool {
+    fn may_be_of(&self, member: usize, stripe: StripeNumber) -> bool {
         self.of_stripe[member].contains(&stripe)
             || self.in_group[member].contains(&self.layout.group_of(stripe))
     }
@@ -309,7 +311,7 @@ fn report_damage(
     damaged: &[(usize, u32)],
 ) {
     for (member, slot) in damaged {
-        if layout.group_of(*slot) < tail {
+        if layout.group_of_slot(*slot) < tail {
             session.report.damaged_chunks.push(DamagedChunk {
                 drive: DriveIndex::at(*member),
                 zone: header.zones[*member],
@@ -352,14 +354,14 @@ impl Decided {
         }
         let mut table = StripeTable::new(&self.layout, packing);
         for member in 0..self.layout.members() {
-            for stripe in 0..self.layout.stripes {
-                if self.fates[stripe as usize] != Fate::Kept {
+            for stripe in self.layout.all_stripes() {
+                if self.fates[stripe.index()] != Fate::Kept {
                     continue;
                 }
-                let within = stripe - self.layout.group_start(self.layout.group_of(stripe));
-                match self.slots[member][stripe as usize] {
+                let within = self.layout.within_group(stripe);
+                match self.slots[member][stripe.index()] {
                     Some(slot) => table.set(member, slot, within),
-                    None if self.zones[member].is_none() => table.set(member, stripe, within),
+                    None if self.zones[member].is_none() => table.set(member, stripe.static_slot(), within),
                     None => {}
                 }
             }
@@ -384,9 +386,9 @@ impl Decided {
 
     fn place_at_their_own_slots(&mut self, member: usize) {
         let Some(zone) = &self.zones[member] else { return };
-        for stripe in 0..slots_written(&self.layout, zone) {
-            if self.fates[stripe as usize] == Fate::Kept {
-                self.slots[member][stripe as usize].get_or_insert(stripe);
+        for stripe in (0..slots_written(&self.layout, zone)).map(StripeNumber::of_static_slot) {
+            if self.fates[stripe.index()] == Fate::Kept {
+                self.slots[member][stripe.index()].get_or_insert(stripe.static_slot());
             }
         }
     }
@@ -399,14 +401,14 @@ impl Decided {
         }
         for slot in 0..slots_written(&self.layout, zone) {
             let Chunk::Damaged(Some(stripe)) = chunk_at(&self.layout, zone, slot) else { continue };
-            let place = &mut self.slots[member][stripe as usize];
-            if self.fates[stripe as usize] == Fate::Kept && place.is_none() {
+            let place = &mut self.slots[member][stripe.index()];
+            if self.fates[stripe.index()] == Fate::Kept && place.is_none() {
                 *place = Some(slot);
                 taken[slot as usize] = true;
             }
         }
-        for stripe in 0..self.layout.stripes {
-            if self.fates[stripe as usize] != Fate::Kept || self.slots[member][stripe as usize].is_some() {
+        for stripe in self.layout.all_stripes() {
+            if self.fates[stripe.index()] != Fate::Kept || self.slots[member][stripe.index()].is_some() {
                 continue;
             }
             let start = self.layout.group_start(self.layout.group_of(stripe));
@@ -417,7 +419,7 @@ impl Decided {
             assert!(free.is_none_or(|slot| slot < self.layout.stripes), "a slot of the group");
             if let Some(slot) = free {
                 taken[slot as usize] = true;
-                self.slots[member][stripe as usize] = Some(slot);
+                self.slots[member][stripe.index()] = Some(slot);
             }
         }
     }
@@ -429,14 +431,14 @@ impl Decided {
     }
 
     /// True when a stripe's chunk in a slot of a member's zone is whole.
-    pub fn is_whole_in(&self, member: usize, stripe: u32, slot: u32) -> bool {
+    pub fn is_whole_in(&self, member: usize, stripe: StripeNumber, slot: u32) -> bool {
         let chunk = self.zones[member].as_ref().map(|zone| chunk_at(&self.layout, zone, slot));
         chunk == Some(Chunk::Whole(stripe))
     }
 
     /// Pieces of a stripe whose chunks are whole.
-    pub fn whole_pieces(&self, stripe: u32) -> PieceSet<Piece> {
-        let slot = |member: &usize| self.slots[*member][stripe as usize];
+    pub fn whole_pieces(&self, stripe: StripeNumber) -> PieceSet<Piece> {
+        let slot = |member: &usize| self.slots[*member][stripe.index()];
         let is_whole =
             |member: &usize| slot(member).is_some_and(|slot| self.is_whole_in(*member, stripe, slot));
         let members = (0..self.layout.members()).filter(is_whole);
@@ -444,11 +446,11 @@ impl Decided {
     }
 
     /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
-    pub fn slot_of(&self, member: usize, stripe: u32) -> Option<u32> {
+    pub fn slot_of(&self, member: usize, stripe: StripeNumber) -> Option<u32> {
         match self.header.mode {
-            WriteMode::Write | WriteMode::Area => Some(stripe),
-            WriteMode::Append => match self.slots[member][stripe as usize] {
-                None if self.zones[member].is_none() => Some(stripe),
+            WriteMode::Write | WriteMode::Area => Some(stripe.static_slot()),
+            WriteMode::Append => match self.slots[member][stripe.index()] {
+                None if self.zones[member].is_none() => Some(stripe.static_slot()),
                 slot => slot,
             },
         }
@@ -456,7 +458,7 @@ impl Decided {
 
     /// Metadata of one row of a kept stripe's data piece: read, told by a neighbour, or decoded from
     /// others.
-    pub fn data_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
+    pub fn data_entry(&self, stripe: StripeNumber, piece: Piece, row: u32) -> Option<Entry> {
         self.entry_of_piece(stripe, piece, row).or_else(|| {
             let decoded = self.decode_entry(stripe, piece, row)?;
             Entry::from_protected(&decoded, Role::Data, stripe)
@@ -464,7 +466,7 @@ impl Decided {
     }
 
     /// Metadata of one row of any piece of a kept stripe.
-    pub fn entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
+    pub fn entry(&self, stripe: StripeNumber, piece: Piece, row: u32) -> Option<Entry> {
         if self.layout.code.is_data(piece) {
             return self.data_entry(stripe, piece, row);
         }
@@ -474,7 +476,7 @@ impl Decided {
         })
     }
 
-    fn decode_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
+    fn decode_entry(&self, stripe: StripeNumber, piece: Piece, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
         let fields: Vec<(Piece, [u8; PROTECTED_BYTES])> = (self.layout.code.pieces().iter())
             .filter(|other| *other != piece)
             .filter_map(|other| {
@@ -491,13 +493,13 @@ impl Decided {
     }
 
     /// Metadata of one row of a piece, as it was read or told.
-    fn entry_of_piece(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
+    fn entry_of_piece(&self, stripe: StripeNumber, piece: Piece, row: u32) -> Option<Entry> {
         self.read_entry(stripe, piece, row).or_else(|| self.told.get(&(stripe, piece, row)).copied())
     }
 
-    fn read_entry(&self, stripe: u32, piece: Piece, row: u32) -> Option<Entry> {
+    fn read_entry(&self, stripe: StripeNumber, piece: Piece, row: u32) -> Option<Entry> {
         let member = self.layout.drive_of(stripe, piece);
-        let slot = self.slots[member][stripe as usize]?;
+        let slot = self.slots[member][stripe.index()]?;
         let zone = self.zones[member].as_ref()?;
         let entry = zone.entries[(slot * self.layout.chunk_blocks + row) as usize]?;
         assert!(row < self.layout.chunk_blocks, "row {row} of chunks of {} blocks", self.layout.chunk_blocks);

@@ -25,6 +25,7 @@ use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::Stream;
 use zone::format::oob::{Kind, Protected};
+use zone::stripe::StripeNumber;
 
 /// Regions whose tombstones are read at once.
 const REGIONS_AT_ONCE: usize = 1024;
@@ -175,8 +176,8 @@ impl Sequences {
 pub fn gather(segment: &Decided, stripes: Range<u32>, tell: &mut dyn FnMut(&Entry, Copy)) {
     let layout = &segment.layout;
     let (zones, sealed) = (&segment.header.zones, segment.sealed);
-    for stripe in stripes {
-        if segment.fates[stripe as usize] != Fate::Kept {
+    for stripe in stripes.map(StripeNumber) {
+        if segment.fates[stripe.index()] != Fate::Kept {
             continue;
         }
         let weak = segment.weak.binary_search(&stripe).is_ok();

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use zone::device::{Op, Status};
 use zone::format::oob::{Place, Role, block_is_whole};
+use zone::stripe::StripeNumber;
 
 /// Blocks between two that are wanted which are read rather than passed over: they take less time than one command more.
 const GAP_BLOCKS_MAX: u32 = 3;
@@ -69,7 +70,7 @@ impl Owners {
 pub struct Row {
     /// Index of the segment among those given.
     segment: usize,
-    stripe: u32,
+    stripe: StripeNumber,
     row: u32,
 }
 
@@ -89,7 +90,7 @@ impl Row {
     fn place_on(self, array: u64, segments: &[Segment], member: usize) -> Place {
         let segment = &segments[self.segment];
         let layout = &segment.layout;
-        assert!(self.stripe < layout.stripes, "stripe {} of {}", self.stripe, layout.stripes);
+        assert!(layout.has_stripe(self.stripe), "stripe {} of {}", self.stripe, layout.stripes);
         assert!(self.row < layout.chunk_blocks, "row {} of {}", self.row, layout.chunk_blocks);
         let piece = layout.piece_of(self.stripe, member);
         Place {

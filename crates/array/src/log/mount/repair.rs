@@ -31,6 +31,7 @@ use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Kind, Place, Protected, Role, block_is_whole};
 use zone::format::summary;
 use zone::format::superblock::MemberState;
+use zone::stripe::StripeNumber;
 
 /// Resets that may be in flight at a time, of all drives.
 const RESETS_IN_FLIGHT_MAX: usize = 64;
@@ -76,10 +77,10 @@ fn was_taken(header: &SegmentHeader, zone: &FoundZone) -> bool {
 /// this one describes, and before it as well, so that nothing else tells.
 fn lacks_summary(session: &mut Session, segment: &Decided) -> bool {
     let layout = segment.layout;
-    let kept = (0..layout.stripes).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept);
+    let kept = layout.all_stripes().filter(|stripe| segment.fates[stripe.index()] == Fate::Kept);
     let lacking = kept.flat_map(|stripe| {
         let lacks = move |member: &usize| {
-            segment.zones[*member].is_some() && segment.slots[*member][stripe as usize].is_none()
+            segment.zones[*member].is_some() && segment.slots[*member][stripe.index()].is_none()
         };
         (0..layout.members()).filter(lacks).map(move |member| (member, stripe))
     });
@@ -89,7 +90,7 @@ fn lacks_summary(session: &mut Session, segment: &Decided) -> bool {
     };
     let lacking = lacking.filter(|(member, stripe)| layout.code.is_data(layout.piece_of(*stripe, *member)));
     lacking
-        .collect::<Vec<(usize, u32)>>()
+        .collect::<Vec<(usize, StripeNumber)>>()
         .into_iter()
         .filter_map(|(member, stripe)| rebuild_piece(session, segment, member, stripe))
         .any(|frames| frames.iter().any(is_summary))
@@ -126,7 +127,7 @@ pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
         let pieces: PieceSet<Piece> =
             readable.map(|member| segment.layout.piece_of(stripe, member)).collect();
         if !segment.layout.code.can_decode(pieces) {
-            segment.fates[stripe as usize] = Fate::Void;
+            segment.fates[stripe.index()] = Fate::Void;
             session.report.stripes_void += 1;
         }
     }
@@ -183,17 +184,17 @@ fn end_slot(segment: &Decided) -> u32 {
     match segment.header.mode {
         WriteMode::Write | WriteMode::Area => segment.slots_touched,
         WriteMode::Append if segment.slots_touched == 0 => 0,
-        WriteMode::Append => layout.group_start(layout.group_of(segment.slots_touched - 1) + 1),
+        WriteMode::Append => layout.group_start(layout.group_of_slot(segment.slots_touched - 1) + 1),
     }
 }
 
 /// Kept stripes of which a chunk is missing on a member that is there; all that are kept, where members lack the whole segment
 /// and nobody knows whether it was promised.
-pub fn weak_stripes(segment: &Decided) -> Vec<u32> {
+pub fn weak_stripes(segment: &Decided) -> Vec<StripeNumber> {
     let present = |member: &usize| segment.zones[*member].is_some();
-    let lacks = |member: usize, stripe: u32| segment.slots[member][stripe as usize].is_none();
-    (0..segment.layout.stripes)
-        .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+    let lacks = |member: usize, stripe: StripeNumber| segment.slots[member][stripe.index()].is_none();
+    (segment.layout.all_stripes())
+        .filter(|stripe| segment.fates[stripe.index()] == Fate::Kept)
         .filter(|stripe| {
             segment.is_unproven
                 || (0..segment.layout.members()).filter(present).any(|member| lacks(member, *stripe))
@@ -227,16 +228,17 @@ fn complete_zone(
         let slot = slot_next(segment, member);
         let stripe = match segment.header.mode {
             WriteMode::Write | WriteMode::Area => {
-                Some(slot).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+                let own = StripeNumber::of_static_slot(slot);
+                Some(own).filter(|stripe| segment.fates[stripe.index()] == Fate::Kept)
             }
-            WriteMode::Append => lacking_in_group(segment, member, layout.group_of(slot)),
+            WriteMode::Append => lacking_in_group(segment, member, layout.group_of_slot(slot)),
         };
         let piece =
             stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
         match piece {
             Some((stripe, frames)) => {
                 append(session, segment, member, frames)?;
-                segment.slots[member][stripe as usize] = Some(slot);
+                segment.slots[member][stripe.index()] = Some(slot);
                 session.report.stripes_completed += 1;
             }
             None => {
@@ -260,14 +262,15 @@ fn complete_window(
     let window = segment.zones[member].as_ref().and_then(|zone| zone.window).expect("a zone with an area");
     let committed = window.write_pointer().saturating_sub(layout.header_blocks);
     for slot in committed.div_ceil(layout.chunk_blocks)..end {
-        if segment.slots[member][slot as usize].is_some() {
+        let stripe = StripeNumber::of_static_slot(slot);
+        if segment.slots[member][stripe.index()].is_some() {
             continue;
         }
-        let is_kept = segment.fates[slot as usize] == Fate::Kept;
-        let piece = is_kept.then(|| rebuild_piece(session, segment, member, slot)).flatten();
+        let is_kept = segment.fates[stripe.index()] == Fate::Kept;
+        let piece = is_kept.then(|| rebuild_piece(session, segment, member, stripe)).flatten();
         if let Some(frames) = piece {
             write(session, segment, member, layout.slot_offset(slot), frames)?;
-            segment.slots[member][slot as usize] = Some(slot);
+            segment.slots[member][stripe.index()] = Some(slot);
             session.report.stripes_completed += 1;
         } else if !segment.is_damaged_in(member, slot) {
             let fillers = fillers(session, segment, member, slot, layout.chunk_blocks);
@@ -284,28 +287,32 @@ fn slot_next(segment: &Decided, member: usize) -> u32 {
 }
 
 /// The first kept stripe of a group that a member lacks and that can be decoded.
-fn lacking_in_group(segment: &Decided, member: usize, group: u32) -> Option<u32> {
+fn lacking_in_group(segment: &Decided, member: usize, group: u32) -> Option<StripeNumber> {
     let layout = &segment.layout;
-    let start = layout.group_start(group);
     let pieces =
         |stripe| whole_members(segment, stripe).map(move |other| layout.piece_of(stripe, other)).collect();
-    (start..start + layout.group_len(group)).find(|stripe| {
-        segment.fates[*stripe as usize] == Fate::Kept
-            && segment.slots[member][*stripe as usize].is_none()
+    layout.stripes_of_group(group).find(|stripe| {
+        segment.fates[stripe.index()] == Fate::Kept
+            && segment.slots[member][stripe.index()].is_none()
             && layout.code.sources(layout.piece_of(*stripe, member), pieces(*stripe)).is_some()
     })
 }
 
-fn whole_members(segment: &Decided, stripe: u32) -> impl Iterator<Item = usize> + '_ {
-    (0..segment.layout.members()).filter(move |member| segment.slots[*member][stripe as usize].is_some())
+fn whole_members(segment: &Decided, stripe: StripeNumber) -> impl Iterator<Item = usize> + '_ {
+    (0..segment.layout.members()).filter(move |member| segment.slots[*member][stripe.index()].is_some())
 }
 
 /// Decodes a member's piece of a stripe from the others; `None` when their data does not check out.
-fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
+fn rebuild_piece(
+    session: &mut Session,
+    segment: &Decided,
+    member: usize,
+    stripe: StripeNumber,
+) -> Option<Vec<Frame>> {
     let layout = &segment.layout;
     let lost = layout.piece_of(stripe, member);
     let mut good: Vec<(Piece, Vec<Frame>)> = Vec::new();
-    assert!(segment.fates[stripe as usize] == Fate::Kept, "only stripes that count are rebuilt");
+    assert!(segment.fates[stripe.index()] == Fate::Kept, "only stripes that count are rebuilt");
     let others: Vec<usize> = whole_members(segment, stripe).filter(|other| *other != member).collect();
     for other in others {
         if let Some(frames) = read_piece(session, segment, other, stripe) {
@@ -329,9 +336,14 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
 
 /// Reads a member's piece of a stripe; `None` when it is not whole. Whoever gets none asks again: a drive
 /// may have returned another block, once.
-fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
+fn read_piece(
+    session: &mut Session,
+    segment: &Decided,
+    member: usize,
+    stripe: StripeNumber,
+) -> Option<Vec<Frame>> {
     let layout = &segment.layout;
-    let offset = layout.slot_offset(segment.slots[member][stripe as usize]?);
+    let offset = layout.slot_offset(segment.slots[member][stripe.index()]?);
     let zone = segment.header.zones[member];
     let place = place_of(session, segment, member, stripe);
     let whole = |frames: &Vec<Frame>| {
@@ -351,7 +363,7 @@ fn decode_row(layout: &zone::stripe::Layout, good: &[(Piece, Vec<Frame>)], lost:
 }
 
 /// Returns the place that the metadata of a member's piece of a stripe names, row 0.
-pub fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32) -> Place {
+pub fn place_of(session: &Session, segment: &Decided, member: usize, stripe: StripeNumber) -> Place {
     let layout = &segment.layout;
     let piece = layout.piece_of(stripe, member);
     Place {
@@ -373,8 +385,8 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
         array: session.array_tag(),
         segment: segment.header.segment,
         zone: segment.header.zones[member],
-        stripe: slot,
-        group: layout.group_of(slot),
+        stripe: StripeNumber::of_static_slot(slot),
+        group: layout.group_of_slot(slot),
         piece: Piece::NONE,
         row: 0,
         role: Role::Filler,
@@ -417,7 +429,8 @@ fn write(
     let mut end = offset;
     for frame in &frames {
         let slot = (end - header_blocks) / segment.layout.chunk_blocks;
-        let bound = Bound { array, zone: segment.header.zones[member], group: segment.layout.group_of(slot) };
+        let bound =
+            Bound { array, zone: segment.header.zones[member], group: segment.layout.group_of_slot(slot) };
         let oob = oob::open(&frame.oob, &bound).expect("metadata sealed above");
         let entry = Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe);
         zone.entries[(end - header_blocks) as usize] = entry;

@@ -6,6 +6,7 @@ use crate::log::segment::{Segment, SegmentState};
 use crate::log::writer::Writer;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::WriteMode;
+use zone::stripe::StripeNumber;
 use zone::stripe::table::Packing;
 
 /// The highest sequence of a data block.
@@ -17,9 +18,12 @@ pub fn sequence_max(segment: &Decided) -> u64 {
 
 /// The segment as the engine has it; one that can be written on has its writer.
 pub fn segment_of(segment: &Decided, packing: Packing) -> Segment {
-    let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
+    let void =
+        |stripe: &StripeNumber| segment.fates[stripe.index()] == Fate::Void || is_hole(segment, *stripe);
     let void_stripes = match segment.header.mode {
-        WriteMode::Write | WriteMode::Area => (0..segment.slots_touched).filter(void).collect(),
+        WriteMode::Write | WriteMode::Area => {
+            (0..segment.slots_touched).map(StripeNumber::of_static_slot).filter(void).collect()
+        }
         WriteMode::Append => Vec::new(),
     };
     let state = match (segment.sealed, segment.condemned) {
@@ -41,8 +45,8 @@ pub fn segment_of(segment: &Decided, packing: Packing) -> Segment {
 }
 
 /// A stripe number before the end of an open Zone Write segment of which nothing was found.
-fn is_hole(segment: &Decided, stripe: u32) -> bool {
-    segment.fates[stripe as usize] == Fate::Absent
+fn is_hole(segment: &Decided, stripe: StripeNumber) -> bool {
+    segment.fates[stripe.index()] == Fate::Absent
 }
 
 /// A writer that goes on where recovery left off.
@@ -56,7 +60,7 @@ fn writer_from(segment: &Decided) -> Writer {
         let Some(zone) = zone else { continue };
         for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
             let void = |found: &Entry| {
-                found.kind != EntryKind::Void && segment.fates[found.stripe as usize] != Fate::Kept
+                found.kind != EntryKind::Void && segment.fates[found.stripe.index()] != Fate::Kept
             };
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
@@ -75,9 +79,9 @@ fn writer_from(segment: &Decided) -> Writer {
 /// nothing can rebuild them then.
 fn name_damaged(segment: &Decided, member: usize, entries: &mut [Entry]) {
     let layout = &segment.layout;
-    let kept = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Kept;
-    for stripe in (0..layout.stripes).filter(kept) {
-        let Some(slot) = segment.slots[member][stripe as usize] else { continue };
+    let kept = |stripe: &StripeNumber| segment.fates[stripe.index()] == Fate::Kept;
+    for stripe in layout.all_stripes().filter(kept) {
+        let Some(slot) = segment.slots[member][stripe.index()] else { continue };
         if segment.is_whole_in(member, stripe, slot) {
             continue;
         }

@@ -22,6 +22,7 @@ use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::WriteMode;
 use zone::format::oob::{Kind, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
 use zone::format::summary::{self, Head, Shape};
+use zone::stripe::StripeNumber;
 
 /// Blocks of each zone that are read first: more than there are from one summary to the next, where `Auto` writes them.
 const WINDOW_BLOCKS: u32 = 4096;
@@ -146,7 +147,7 @@ impl Unread {
         let last = (head.first + head.rows).div_ceil(layout.chunk_blocks);
         if head.segment != header.segment
             || u64::from(head.first) != found.entry.lba
-            || last > found.entry.stripe
+            || last > found.entry.stripe.0
         {
             return Vec::new();
         }
@@ -222,7 +223,8 @@ fn blocks_of_row(
     frame: &Frame,
 ) -> Option<Vec<(u32, Entry)>> {
     let layout = &segment.layout;
-    let (stripe, row) = ((first + index) / layout.chunk_blocks, (first + index) % layout.chunk_blocks);
+    let row = first + index;
+    let (stripe, row) = (StripeNumber(row / layout.chunk_blocks), row % layout.chunk_blocks);
     let group = layout.group_of(stripe);
     let data: Option<Vec<[u8; PROTECTED_BYTES]>> = (layout.code.data_pieces())
         .map(|piece| Some(summary::data(shape, (index, piece), &frame.data)?.to_bytes()))
@@ -231,7 +233,7 @@ fn blocks_of_row(
     (0..layout.members())
         .map(|member| {
             let slot = match segment.header.mode {
-                WriteMode::Write | WriteMode::Area => stripe,
+                WriteMode::Write | WriteMode::Area => stripe.static_slot(),
                 WriteMode::Append => {
                     let within = summary::slot(shape, (index, member), &frame.data);
                     layout.group_start(group) + Some(within).filter(|slot| *slot < layout.group_len(group))?

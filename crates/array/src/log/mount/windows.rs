@@ -130,7 +130,7 @@ fn has_block(
                 marker.segment == header.segment && usize::from(marker.member) == member
             });
         };
-        let bound = Bound { array, zone, group: layout.group_of(slot) };
+        let bound = Bound { array, zone, group: layout.group_of_slot(slot) };
         is_of_segment(frame, &bound, header.segment)
     };
     (0..2).any(|_| {

@@ -11,13 +11,14 @@ use crate::log::mount::scan::read_blocks;
 use base::erasure::Piece;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{self, Place, Protected, neighbour_of};
+use zone::stripe::StripeNumber;
 
 /// Asks for every data block of a kept stripe whose metadata can be neither read nor rebuilt.
 pub fn run(session: &mut Session, segment: &mut Decided) {
     let layout = segment.layout;
     // Where all can be decoded from whole chunks all names follow, and nobody needs to be asked.
-    let stripes: Vec<u32> = (0..layout.stripes)
-        .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+    let stripes: Vec<StripeNumber> = (layout.all_stripes())
+        .filter(|stripe| segment.fates[stripe.index()] == Fate::Kept)
         .filter(|stripe| !layout.code.can_decode(segment.whole_pieces(*stripe)))
         .collect();
     for stripe in stripes {
@@ -42,12 +43,12 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
 fn ask(
     session: &mut Session,
     segment: &Decided,
-    (stripe, witness, row): (u32, Piece, u32),
+    (stripe, witness, row): (StripeNumber, Piece, u32),
 ) -> Option<Protected> {
     let layout = &segment.layout;
     let member = layout.drive_of(stripe, witness);
     segment.zones[member].as_ref()?;
-    let offset = layout.slot_offset(segment.slots[member][stripe as usize]?) + row;
+    let offset = layout.slot_offset(segment.slots[member][stripe.index()]?) + row;
     let frame = read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop()??;
     let row = u8::try_from(row).expect("at most 16 blocks");
     let place = Place { row, ..place_of(session, segment, member, stripe) };

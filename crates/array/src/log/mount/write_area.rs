@@ -287,7 +287,7 @@ impl Window {
         let (slot, copy) = self.places.at(self.member, offset);
         let belongs = place.role == Role::Slot
             && place.segment == self.segment
-            && (place.stripe, place.piece.index()) == (slot, copy as usize);
+            && (place.stripe.static_slot(), place.piece.index()) == (slot, copy as usize);
         let said = Protected::from_bytes(&frame.oob).filter(|said| said.kind == Kind::User)?;
         (belongs && said.lba < self.volume_blocks).then_some(said)
     }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use zone::device::{Areas, Geometry};
 use zone::rules::ZoneTable;
+use zone::stripe::StripeNumber;
 
 fn geometry(areas: Areas) -> Geometry {
     Geometry {
@@ -24,14 +25,14 @@ fn geometry(areas: Areas) -> Geometry {
 #[test]
 fn durable_stripes_end_at_the_first_that_is_not() {
     let mut durable = DurableStripes::up_to(5);
-    durable.add(7);
-    durable.add(6);
+    durable.add(StripeNumber(7));
+    durable.add(StripeNumber(6));
     assert_eq!(durable.end(), 5);
-    durable.add(5);
+    durable.add(StripeNumber(5));
     assert_eq!(durable.end(), 8);
-    (9..136).for_each(|stripe| durable.add(stripe));
+    (9..136).map(StripeNumber).for_each(|stripe| durable.add(stripe));
     assert_eq!(durable.end(), 8);
-    durable.add(8);
+    durable.add(StripeNumber(8));
     assert_eq!(durable, DurableStripes::up_to(136));
 }
 
@@ -85,7 +86,7 @@ proptest! {
             in_flight.remove(&stripe);
             prop_assert_eq!(drive.write(zone, range(stripe).start, chunk_blocks), Ok(()));
             window.write(&range(stripe));
-            durable.add(stripe);
+            durable.add(StripeNumber(stripe));
             let write_pointer = drive.zone(zone).write_pointer;
             prop_assert_eq!(window.write_pointer(), write_pointer);
             prop_assert!(write_pointer < range(durable.end()).start, "what is committed is durable, but for its last block");

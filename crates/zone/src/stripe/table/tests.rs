@@ -110,7 +110,7 @@ proptest! {
         let mut spare = Vec::new();
         for (drive, slot, within, kind) in steps {
             let (drive, slot) = (drive % layout.members(), slot % layout.stripes);
-            let within = within % layout.group_len(layout.group_of(slot));
+            let within = within % layout.group_len(layout.group_of_slot(slot));
             if kind == 0 {
                 table.clear(&mut spare);
                 model.clear();
@@ -129,7 +129,7 @@ proptest! {
         for (slot, likely, index) in asked {
             let places: Vec<_> = model.iter().map(|((drive, _), within)| (*drive, *within)).collect();
             let (drive, within) = if places.is_empty() { (0, 0) } else { *index.get(&places) };
-            let group = layout.group_of(slot % layout.stripes);
+            let group = layout.group_of_slot(slot % layout.stripes);
             let start = layout.group_start(group);
             let slots = start..start + layout.group_len(group);
             let likely = start + likely % layout.group_len(group);

@@ -26,13 +26,17 @@ fn sealed(id: u64, mode: WriteMode) -> Segment {
     for drive in 0..MEMBERS {
         // Within their group, chunks lie in reverse; one slot is empty.
         for slot in 1..layout.stripes {
-            let group = layout.group_of(slot);
+            let group = layout.group_of_slot(slot);
             table.set(drive, slot, layout.group_len(group) - 1 - (slot - layout.group_start(group)));
         }
     }
     let zones = vec![ZoneIndex(u32::try_from(id).unwrap() + 2); MEMBERS];
     Segment {
-        void_stripes: if mode == WriteMode::Write { vec![1, 5] } else { Vec::new() },
+        void_stripes: if mode == WriteMode::Write {
+            vec![StripeNumber(1), StripeNumber(5)]
+        } else {
+            Vec::new()
+        },
         table: (mode == WriteMode::Append).then_some(table),
         ..Segment::sealed(id, 1, Stream::Small, mode, layout, zones)
     }
@@ -98,7 +102,7 @@ fn rows_of_segments_come_back() {
     assert!(void.is_empty());
     let (table, void) = segments[&4].restore(&layout, WriteMode::Write, Packing::default()).unwrap();
     assert!(table.is_none());
-    assert_eq!(void, [1, 5]);
+    assert_eq!(void, [StripeNumber(1), StripeNumber(5)]);
     assert!(segments[&4].restore(&layout, WriteMode::Append, Packing::default()).is_none());
 }
 
