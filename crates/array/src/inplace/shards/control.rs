@@ -545,12 +545,8 @@ impl Clients {
             if other.state == State::Recalling {
                 continue;
             }
-            // What comes for a strip during a recall is handed over before its round has ended: until it is known which pieces are not
-            // written, a member is believed that has neither the old content nor the new.
-            let is_unwritten = |(_, handed): &(u32, Handed)| matches!(handed, Handed::Unwritten { .. });
-            let (first, rest): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut other.held).into_iter().partition(is_unwritten);
-            for part in first.into_iter().chain(rest) {
+            // Their order does not matter: rounds are planned by a later step of this turn, when it is known which pieces are not written.
+            for part in std::mem::take(&mut other.held) {
                 moves = true;
                 self.begin_part(shard, part, fx);
             }
