@@ -26,6 +26,8 @@ pub struct Plan {
     pub discards: bool,
     /// The disk is waited for when it is away.
     pub is_patient: bool,
+    /// The disk's cache loses most blocks whole, instead of sectors.
+    pub loses_blocks: bool,
 }
 
 impl Plan {
@@ -47,6 +49,7 @@ impl Plan {
             cached_units: usize::try_from(draw(0, 16)).expect("small"),
             discards: draw(0, 3) > 0,
             is_patient: Random::from_seed(seed ^ 0x0a3a_7b4c).chance(1, 3),
+            loses_blocks: Random::from_seed(seed ^ 0x0b10_c105).chance(1, 3),
         }
     }
 

@@ -15,6 +15,7 @@ fn plan() -> Plan {
         cached_units: 0,
         discards: true,
         is_patient: false,
+        loses_blocks: false,
     }
 }
 
@@ -51,8 +52,19 @@ pub fn all() -> Vec<(&'static str, Run)> {
     runs.map(|(name, acts)| (name, Run { plan: Plan { is_volatile: volatile(name), ..plan() }, acts }))
         .chain([("torn-records-of-two-openings", torn_twice())])
         .chain(outages())
-        .chain([lost_behind_a_discard()])
+        .chain([lost_behind_a_discard(), cut_behind_kills()])
         .collect()
+}
+
+/// The power fails while a drive is opened whose server was killed: what was answered lies in the disk's cache, beside the records of the opening.
+fn cut_behind_kills() -> (&'static str, Run) {
+    let round = |cut| {
+        let cut = vec![Act::Kill(vec![cut]), Act::ReadAll, Act::Reset(0), Act::Reset(1), Act::Settle];
+        [settled(vec![write(0, 3), write(1, 2)]), cut].concat()
+    };
+    let acts = (0..10).flat_map(|_| (4..24).flat_map(round)).collect();
+    let plan = Plan { is_volatile: true, loses_blocks: true, ..plan() };
+    ("an-opening-behind-a-kill-is-cut", Run { plan, acts })
 }
 
 /// The disk is away, without power, until the next command.
@@ -132,6 +144,7 @@ fn torn_twice() -> Run {
         cached_units: 11,
         discards: true,
         is_patient: false,
+        loses_blocks: false,
     };
     Run { plan, acts: [before_the_disk_dies(), from_then_on()].concat() }
 }

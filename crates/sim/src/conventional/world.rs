@@ -96,6 +96,7 @@ impl ConventionalWorld {
         // What was there before is anything but zeros.
         let content = vec![0xa5; bytes];
         let disk = DiskHandle::new(content, plan.is_volatile, plan.latency, plan.seed);
+        let disk = disk.losing_blocks(plan.loses_blocks, plan.seed);
         let mut world = ConventionalWorld {
             plan: plan.clone(),
             layout,

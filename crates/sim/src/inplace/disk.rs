@@ -80,6 +80,50 @@ struct Faults {
     lie: Option<Lie>,
     hang: Hang,
     outage: Outage,
+    /// What a power failure leaves of blocks; without it each sector is lost by itself.
+    by_block: Option<LostBlocks>,
+}
+
+/// A cache that a power failure leaves most blocks of 4 KiB of whole, or takes whole: sectors that are lost one by one leave hardly any block
+/// as it was written, and so hardly ever what a later write needs an earlier one for.
+struct LostBlocks {
+    random: Random,
+    /// Blocks that stay as they are, and those that are lost, of eight.
+    shares: (u64, u64),
+    /// Block that was asked for last, and whether it stays or is lost as a whole.
+    block: Option<(u64, Option<bool>)>,
+}
+
+impl LostBlocks {
+    /// The power fails: how much is lost differs from time to time.
+    fn begin(&mut self) {
+        self.shares = [(1, 6), (4, 3), (6, 1)][self.random.index(3)];
+        self.block = None;
+    }
+
+    /// How many of the versions of a sector arrive.
+    fn kept(&mut self, sector: u64, versions: usize) -> usize {
+        let block = sector / FRAME_SECTORS;
+        let fate = match self.block {
+            Some((last, fate)) if last == block => fate,
+            _ => {
+                let (stay, lost) = self.shares;
+                let drawn = self.random.below(8);
+                (drawn < stay + lost).then_some(drawn < stay)
+            }
+        };
+        self.block = Some((block, fate));
+        match fate {
+            Some(stays) => {
+                if stays {
+                    versions
+                } else {
+                    0
+                }
+            }
+            None => self.random.index(versions + 1),
+        }
+    }
 }
 
 /// Time in which a disk is away.
@@ -358,8 +402,13 @@ impl Disk {
 
     /// Of what was cached any state arrives that was there.
     fn lose_cache(&mut self) {
+        self.faults.by_block.iter_mut().for_each(LostBlocks::begin);
         for (sector, versions) in std::mem::take(&mut self.cached) {
-            let kept = self.random.index(versions.len() + 1);
+            let kept = match &mut self.faults.by_block {
+                Some(blocks) => blocks.kept(sector, versions.len()),
+                None => self.random.index(versions.len() + 1),
+            };
+            assert!(kept <= versions.len(), "sector {sector}: {kept} versions of {}", versions.len());
             if let Some((_, content)) = kept.checked_sub(1).map(|index| versions[index]) {
                 self.settle(sector, &content);
             }
@@ -412,6 +461,15 @@ impl DiskHandle {
         let count = usize::try_from(blocks).expect("simulated disks are small");
         let shared = Arc::new([byte; BLOCK_BYTES]);
         DiskHandle::of(vec![shared; count], blocks * FRAME_SECTORS, is_volatile, (latency, seed))
+    }
+
+    /// The same disk; its cache may be one that loses most blocks of 4 KiB whole, drawn from a source of its own.
+    #[must_use]
+    pub fn losing_blocks(self, by_block: bool, seed: u64) -> DiskHandle {
+        let lost =
+            || LostBlocks { random: Random::from_seed(seed ^ 0x10b1_0c5e), shares: (4, 3), block: None };
+        self.lock().faults.by_block = by_block.then(lost);
+        self
     }
 
     /// A disk that holds what this one returns now, keeps what it is given, and answers at once. What cannot be read here, cannot there.
