@@ -86,7 +86,7 @@ pub struct Journal {
     /// Records that are not durable, with the oldest record that each needs.
     tails: VecDeque<(u64, u64)>,
     /// Oldest record that the newest durable one needs.
-    said: u64,
+    pub(super) said: u64,
     /// Turns in which the header of the spare zone was not written, one after the other.
     headless: u32,
     pub(super) moving: Option<Moving>,

@@ -52,6 +52,8 @@ pub struct Moving {
     pub(super) first: u64,
     is_asked: bool,
     tries: u32,
+    /// The other zone may have what is needed, and is reset all the same: until the move is through, a power failure costs the drive.
+    is_at_risk: bool,
 }
 
 impl Journal {
@@ -66,7 +68,14 @@ impl Journal {
                     Spare::Resetting | Spare::Heading => Step::Waiting,
                     _ => Step::Flushing,
                 };
-                self.moving = Some(Moving { step, from: current, first: 0, is_asked: false, tries: 0 });
+                self.moving = Some(Moving {
+                    step,
+                    from: current,
+                    first: 0,
+                    is_asked: false,
+                    tries: 0,
+                    is_at_risk: false,
+                });
             }
             Some(moving) if moving.tries < TRIES => {
                 moving.tries += 1;
@@ -87,6 +96,7 @@ impl Journal {
     }
 
     fn set_step(&mut self, step: Step) {
+        let is_at_risk = step == Step::Resetting && self.said < self.position.base;
         let moving = self.moving.as_mut().expect("a move at work");
         let is_next = matches!(
             (moving.step, step),
@@ -102,6 +112,7 @@ impl Journal {
         );
         assert!(is_next, "a move goes from {:?} to {step:?}", moving.step);
         (moving.step, moving.is_asked) = (step, false);
+        moving.is_at_risk |= is_at_risk;
     }
 
     /// The step that is to be begun, if one is.
@@ -183,10 +194,23 @@ impl<D: ZonedDevice> InbandDrive<D> {
         self.core.media.journal.moving.is_some()
     }
 
+    /// True while the journal moves to a zone that had what is needed.
+    #[must_use]
+    pub fn is_journal_at_risk(&self) -> bool {
+        self.core.media.journal.moving.is_some_and(|moving| moving.is_at_risk)
+    }
+
     /// Zone of the device in which the journal is written.
     #[must_use]
     pub fn journal_zone(&self) -> u32 {
         self.core.media.journal.current().0
+    }
+
+    /// Records that the journal's zone has room for.
+    #[must_use]
+    pub fn journal_left(&self) -> u64 {
+        let journal = &self.core.media.journal;
+        journal.position.base + journal.zone_records() - journal.position.next
     }
 
     /// Begins the next steps of a move, if one is at work.
@@ -230,10 +254,10 @@ impl<D: ZonedDevice> InbandDrive<D> {
         let Some(step) = journal.moving.as_ref().map(|moving| moving.step) else { return };
         match (step, status) {
             (Step::Flushing, Status::Success) => {
-                journal.set_step(Step::Resetting);
                 if let Some(durable) = self.core.media.carried.take() {
                     self.core.take_durable(durable);
                 }
+                self.core.media.journal.set_step(Step::Resetting);
             }
             (Step::Resetting, Status::Success) => journal.set_step(Step::Heading),
             (Step::Heading, Status::Success) => journal.set_step(Step::Carrying),

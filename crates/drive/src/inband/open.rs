@@ -310,6 +310,8 @@ impl<D: ZonedDevice> Writer<'_, '_, '_, D> {
         if self.found.tail < base && self.found.dead != Some(current) {
             return Err(OpenError::Full);
         }
+        // The record that does not need it may lie in a cache: a server that is killed leaves it there.
+        self.device.flush()?;
         self.device.head(1 - current, &Header { label: self.found.label, base: base + zone_records })?;
         self.position.spare = Spare::Ready;
         Ok(())

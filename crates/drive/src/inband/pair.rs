@@ -127,8 +127,8 @@ pub fn look(source: &mut dyn Source, label: &Label) -> Result<FoundPair, PairErr
     Ok(FoundPair { table, copies, pointers })
 }
 
-/// Finds the journal that a drive needs, and takes its device over. What was found is durable then, in both copies of the table: neither a
-/// cache nor a copy that becomes unreadable takes it back under what is written next.
+/// Finds the journal that a drive needs, and takes its device over. The table that was found is durable then, in both copies: one that becomes
+/// unreadable does not take it back under what is written next. Records are flushed by the opening of the drive.
 ///
 /// # Errors
 /// As [`look`], or when the device fails.
@@ -139,7 +139,6 @@ pub fn open<B: BlockDevice>(
 ) -> Result<Pair<B>, PairError> {
     let mut direct = Direct { device: &mut disk, carry_out };
     let mut found = look(&mut direct, label)?;
-    direct.flush().map_err(|_| PairError::Gone)?;
     let FoundPair { table, copies, .. } = &mut found;
     for (place, copy) in (0..).zip(copies).filter(|(_, copy)| **copy != table.sequence) {
         // One that cannot be written is the one that the next reset tries first.

@@ -6,6 +6,9 @@ use base::random::Random;
 use drive::inband::layout::JOURNAL_ZONES;
 use drive::units::UNIT_BLOCKS;
 
+/// Commands that no opening takes: the power fails when it is through.
+pub(super) const WHOLE: u64 = 1_000_000;
+
 /// An act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -57,6 +60,9 @@ pub enum Act {
     ReadAll,
     /// The power fails, and while the drive is opened, again after each of these commands of the device.
     Crash(Vec<u64>),
+    /// The power fails, and again right behind each opening, until the journal's zone has room for no more than so many records: nobody else
+    /// has written records meanwhile, nor made the other zone ready.
+    CrashNearTurn(u64),
     /// The server is killed, and caches of the device stay; the power fails while the drive is opened, after each of these commands.
     Kill(Vec<u64>),
     /// The drive is closed in good order, and opened.
@@ -131,6 +137,7 @@ impl Act {
             | Act::Settle
             | Act::ReadAll
             | Act::Crash(_)
+            | Act::CrashNearTurn(_)
             | Act::Kill(_)
             | Act::Reopen
             | Act::WriteFault
@@ -203,7 +210,32 @@ fn draw_without_kills(plan: &Plan) -> Vec<Act> {
     if plan.apart.is_some() {
         add_journal_faults(plan, &mut acts);
     }
+    add_turns(plan, &mut acts);
     acts
+}
+
+/// In every fifth run the journal goes from zone to zone between power failures, from a source of its own: openings one after another, each of
+/// which takes some records, bring it near the end of a zone, and what is written behind them takes it over.
+fn add_turns(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x7412_2a6e);
+    if !random.chance(1, 5) {
+        return;
+    }
+    for _ in 0..=random.below(4) {
+        let mut round = vec![Act::CrashNearTurn(4 + random.below(50))];
+        for _ in 0..=random.below(2) {
+            let zone = u32::try_from(random.below(u64::from(plan.zones))).expect("small");
+            let blocks = 4 + u32::try_from(random.below(60)).expect("small");
+            round.push(Act::Churn { zone, blocks });
+            let cuts = (0..random.below(3)).map(|_| random.below(40)).collect();
+            round.push(Act::Crash(cuts));
+        }
+        if random.chance(1, 2) {
+            round.push(Act::Crash(Vec::new()));
+        }
+        let place = random.index(acts.len() + 1);
+        acts.splice(place..place, round);
+    }
 }
 
 /// A journal on a disk of its own has faults of its own; half of the runs have none.

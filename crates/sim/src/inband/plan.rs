@@ -44,6 +44,8 @@ pub struct Apart {
     pub places_spare: u32,
     /// The disk has a volatile cache, which loses any sectors.
     pub is_volatile: bool,
+    /// It loses most blocks whole, instead.
+    pub loses_blocks: bool,
 }
 
 impl Apart {
@@ -52,7 +54,9 @@ impl Apart {
         let mut random = Random::from_seed(seed ^ 0xa9a2_7d15);
         let is_apart = random.chance(1, 4);
         let places_spare = u32::try_from(random.below(71)).expect("small");
-        is_apart.then_some(Apart { places_spare, is_volatile: random.below(4) > 0 })
+        let is_volatile = random.below(4) > 0;
+        let loses_blocks = Random::from_seed(seed ^ 0x0b10_c105).chance(1, 3);
+        is_apart.then_some(Apart { places_spare, is_volatile, loses_blocks })
     }
 }
 

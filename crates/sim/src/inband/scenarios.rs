@@ -1,5 +1,6 @@
 //! Runs that a mistake asks for, each by name.
 
+use super::act::WHOLE;
 use super::plan::Apart;
 use super::{Act, Plan, Run};
 
@@ -48,8 +49,32 @@ pub fn all() -> Vec<(&'static str, Run)> {
         .chain(moves_that_are_cut())
         .chain([("more-dead-zones-than-zones-in-use", more_dead_than_active())])
         .chain([("a-unit-whose-end-is-on-its-way", unit_on_its_way())])
+        .chain(turns())
         .chain(journal_apart())
         .collect()
+}
+
+/// Power failures soon after the journal went from one zone to the other: openings one after another bring it near the end of a zone.
+fn turns() -> Vec<(&'static str, Run)> {
+    let round = |left, behind: Vec<Act>| {
+        let lone = Act::Churn { zone: 0, blocks: 40 };
+        [vec![Act::CrashNearTurn(left), write(1, 9), Act::Settle, lone, crash()], behind].concat()
+    };
+    let apart = Some(Apart { places_spare: 3, is_volatile: true, loses_blocks: true });
+    let once = (0..20).flat_map(|left| round(8 + left, Vec::new())).collect();
+    let twice = (0..20).flat_map(|left| round(8 + left, vec![crash(), Act::ReadAll])).collect();
+    let dead_zones = |zone| [write(zone, 55), Act::Settle, dies(zone), write(zone, 1), Act::Settle];
+    let dead_plan = Plan { zones: 6, active_zones_max: 1, ..plan() };
+    let openings = [Act::Crash(vec![WHOLE; 200]), Act::ReadAll];
+    let dead_acts = (0..6).flat_map(dead_zones).chain(openings).collect();
+    vec![
+        ("a-journal-apart-turns-behind-an-opening", Run { plan: Plan { apart, ..plan() }, acts: once }),
+        (
+            "a-journal-turns-and-is-opened-twice",
+            Run { plan: Plan { is_volatile: true, ..plan() }, acts: twice },
+        ),
+        ("more-dead-zones-than-zones-in-use-and-openings", Run { plan: dead_plan, acts: dead_acts }),
+    ]
 }
 
 /// A write that gets no entries, because the journal is busy with another zone's until the unit is handed over to its end, and a crash while
@@ -79,7 +104,7 @@ fn journal_apart() -> Vec<(&'static str, Run)> {
         vec![Act::Churn { zone: 0, blocks: 150 }, write(1, 2), Act::Settle, Act::Crash(cuts), Act::ReadAll]
     };
     let of = |acts| {
-        let apart = Some(Apart { places_spare: 3, is_volatile: true });
+        let apart = Some(Apart { places_spare: 3, is_volatile: true, loses_blocks: false });
         Run { plan: Plan { apart, ..plan() }, acts }
     };
     let flushed =
@@ -374,7 +399,19 @@ fn moves_that_are_cut() -> Vec<(&'static str, Run)> {
             ];
             (name, Run { plan: Plan { is_volatile: number % 4 > 1, ..plan() }, acts: acts.concat() })
         })
+        .chain([("a-move-of-the-journal-is-cut-with-one-record-of-two", move_in_two_records())])
         .collect()
+}
+
+/// A move that takes two records, of which the power failure leaves one: all that zone 0 needs, and nothing of zone 1.
+fn move_in_two_records() -> Run {
+    let round = |wait| {
+        let fault = [Act::WriteFault, write(0, 1)];
+        let first = settled(vec![write(0, 47), write(1, 50)]);
+        let cut = vec![Act::Wait(wait), crash(), Act::ReadAll, Act::Reset(0), Act::Reset(1), Act::Settle];
+        [&first[..], &fault, &cut].concat()
+    };
+    Run { plan: plan(), acts: (1..80).flat_map(|number| round(2_000 * number)).collect() }
 }
 
 /// One zone may be in use, and all of them die with blocks that only the journal knows.

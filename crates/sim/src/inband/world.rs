@@ -21,6 +21,8 @@ use zone::device::{Command, Completion, Op, Status, Token, ZoneState, ZonedDevic
 
 /// Events after which a run is stuck.
 const EVENTS_MAX: u32 = 100_000;
+/// Most openings that are to bring a journal near the end of a zone: each takes a record at least.
+const OPENINGS_MAX: u32 = 1_000;
 /// Most blocks of a command.
 const TRANSFER_MAX: u32 = 64;
 
@@ -53,8 +55,25 @@ struct JournalBefore {
     zone: u32,
     /// It was being moved.
     is_moving: bool,
+    /// The zone that it moves to had what was needed, or may have had.
+    is_at_risk: bool,
     /// Zones that had died.
     is_dead: [bool; 2],
+}
+
+/// Openings of a drive, of which the last one is through.
+#[derive(Clone, Copy, Debug)]
+struct Openings<'a> {
+    /// Commands after which the power fails.
+    cuts: &'a [u64],
+    /// The power fails behind the others, too, until the journal's zone has room for no more records than these.
+    left: u64,
+}
+
+impl Openings<'_> {
+    fn cut(cuts: &[u64]) -> Openings<'_> {
+        Openings { cuts, left: u64::MAX }
+    }
 }
 
 /// The device, with the disk of its journal if that lies apart.
@@ -149,7 +168,8 @@ impl InbandWorld {
             tally: Tally::default(),
         };
         world.format().map_err(|error| Failure::new(format!("the device is not formatted: {error}")))?;
-        world.open(&[], JournalBefore { zone: 0, is_moving: false, is_dead: [false; 2] })?;
+        let before = JournalBefore { zone: 0, is_moving: false, is_at_risk: false, is_dead: [false; 2] };
+        world.open(Openings::cut(&[]), before)?;
         Ok(world)
     }
 
@@ -158,10 +178,11 @@ impl InbandWorld {
         let (device, mut now) = (self.device.clone(), self.now);
         let mut run = |device: &mut Joint, command| carry_out(device, command, &mut now, &mut None);
         match (self.plan.apart, self.plan.journal_blocks()) {
-            (Some(Apart { is_volatile, .. }), Some(blocks)) => {
+            (Some(Apart { is_volatile, loses_blocks, .. }), Some(blocks)) => {
                 let seed = self.plan.seed ^ 0xd15c;
                 // What was there before is anything but zeros.
                 let disk = DiskHandle::full_of(0xa5, blocks, is_volatile, (self.plan.latency, seed));
+                let disk = disk.losing_blocks(loses_blocks, seed);
                 let who = Elsewhere { drive: [7; 16], journal: [9; 16], path: String::new() };
                 let label = format_elsewhere(device, disk.clone(), &who, &mut run)?;
                 self.journal = Some(JournalApart { disk, label, has_faults: false });
@@ -206,21 +227,29 @@ impl InbandWorld {
     }
 
     /// Opens the drive; before, openings are cut by power failures after so many commands.
-    fn open(&mut self, cuts: &[u64], mut before: JournalBefore) -> Result<(), Failure> {
+    fn open(&mut self, openings: Openings<'_>, mut before: JournalBefore) -> Result<(), Failure> {
         let units = self.plan.cached_units;
-        for cut in cuts.iter().copied().map(Some).chain([None]) {
+        let (mut cuts, mut more) = (openings.cuts.iter().copied(), OPENINGS_MAX);
+        loop {
+            let cut = cuts.next();
             let (mut now, mut left) = (self.now, cut);
             let opened = self.joint(&mut now).and_then(|joint| {
                 open(joint, units, &mut |device, command| carry_out(device, command, &mut now, &mut left))
             });
             self.now = now;
             match opened {
-                Ok(drive) if cut.is_none() => self.drive = Some(drive),
+                Ok(drive) if cut.is_none() && (more == 0 || drive.journal_left() <= openings.left) => {
+                    self.drive = Some(drive);
+                    return self.expect_no_misuse();
+                }
                 // It was through before the power failed; then it fails now.
-                Ok(_) => self.crash_all(),
+                Ok(_) => {
+                    more -= u32::from(cut.is_none());
+                    self.crash_all();
+                }
                 Err(OpenError::Gone) if cut.is_some() => {
                     self.tally.openings_cut += 1;
-                    before.is_moving |= self.dead_journals() > 0;
+                    before.is_at_risk |= self.dead_journals() > 0;
                 }
                 Err(_) if self.may_be_refused(before) => {
                     self.is_over = true;
@@ -230,7 +259,6 @@ impl InbandWorld {
             }
             self.expect_no_misuse()?;
         }
-        Ok(())
     }
 
     /// True when the drive was refused, as it may be.
@@ -259,19 +287,19 @@ impl InbandWorld {
         (0..JOURNAL_ZONES).any(|zone| self.has_died(zone) && (self.has_died(1 - zone) || is_worn(1 - zone)))
     }
 
-    /// What excuses that a drive is not opened: its journal is over, was being moved when the power failed (in service, or in an opening
-    /// beside a zone that had died), or the records were in a zone that is offline, which nobody had noticed. That the other zone is full is
-    /// as much as an opening can know of that.
+    /// What excuses that a drive is not opened: its journal is over, was being moved to a zone that had what was needed when the power failed
+    /// (in service, or in an opening beside a zone that had died), or the records were in a zone that is offline, which nobody had noticed,
+    /// or that it was being moved from. That the other zone is full is as much as an opening can know of that.
     fn may_be_refused(&self, before: JournalBefore) -> bool {
         if self.journal.is_some() {
-            return before.is_moving;
+            return before.is_at_risk;
         }
         let is_lost = |zone: u32| {
             let is_offline = self.device.state(ZoneIndex(zone)) == ZoneState::Offline;
             let is_full = self.device.pointer(ZoneIndex(1 - zone)) == self.layout.zone_places;
-            is_offline && (before.zone == zone || !before.is_dead[index(zone)] || is_full)
+            is_offline && (before.zone == zone || before.is_moving || !before.is_dead[index(zone)] || is_full)
         };
-        self.is_journal_over() || before.is_moving || (0..JOURNAL_ZONES).any(is_lost)
+        self.is_journal_over() || before.is_at_risk || (0..JOURNAL_ZONES).any(is_lost)
     }
 
     fn expect_no_misuse(&self) -> Result<(), Failure> {
@@ -521,6 +549,7 @@ impl InbandWorld {
             Act::Settle => self.settle()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash(cuts) => self.crash(cuts)?,
+            Act::CrashNearTurn(left) => self.crash_near_turn(*left)?,
             Act::Kill(cuts) => self.kill(cuts)?,
             Act::Reopen => {
                 self.settle()?;
@@ -727,7 +756,13 @@ impl InbandWorld {
     /// The power fails; then every zone is looked at.
     fn crash(&mut self, cuts: &[u64]) -> Result<(), Failure> {
         self.tally.crashes += 1;
-        self.restart((DeviceHandle::crash, DiskHandle::crash), cuts)
+        self.restart((DeviceHandle::crash, DiskHandle::crash), Openings::cut(cuts))
+    }
+
+    /// The power fails, and again right behind each opening, until the journal's zone has room for so many records.
+    fn crash_near_turn(&mut self, left: u64) -> Result<(), Failure> {
+        self.tally.crashes += 1;
+        self.restart((DeviceHandle::crash, DiskHandle::crash), Openings { cuts: &[], left })
     }
 
     /// The server is killed. What was answered is there, and durable once the drive is open again.
@@ -736,15 +771,16 @@ impl InbandWorld {
         if cuts.is_empty() {
             self.zones.iter_mut().for_each(|model| model.durable = model.answered);
         }
-        self.restart((DeviceHandle::let_go, DiskHandle::let_go), cuts)
+        self.restart((DeviceHandle::let_go, DiskHandle::let_go), Openings::cut(cuts))
     }
 
     /// The drive is gone, and this happens to its device; then it is opened, and every zone is looked at.
-    fn restart(&mut self, (how, of_journal): Stop, cuts: &[u64]) -> Result<(), Failure> {
+    fn restart(&mut self, (how, of_journal): Stop, openings: Openings<'_>) -> Result<(), Failure> {
         self.check();
         let before = self.drive.take().map(|drive| JournalBefore {
             zone: drive.journal_zone(),
             is_moving: drive.is_moving_journal(),
+            is_at_risk: drive.is_journal_at_risk(),
             is_dead: [self.has_died(0), self.has_died(1)],
         });
         let before = before.ok_or_else(|| Failure::new("a drive that is not open"))?;
@@ -763,7 +799,7 @@ impl InbandWorld {
             model.is_told = model.has_degraded;
         }
         assert!(self.drive.is_none(), "a drive is opened beside another");
-        self.open(cuts, before)?;
+        self.open(openings, before)?;
         if self.is_over {
             return Ok(());
         }
