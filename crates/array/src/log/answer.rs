@@ -140,3 +140,39 @@ pub fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
     }
     twice
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(entry: Option<Entry>, is_certain: bool) -> Answer {
+        Answer { entry, is_certain }
+    }
+
+    #[test]
+    fn what_is_certain_counts_at_once_unless_two_blocks_say_it() {
+        let whole = answer(Some(Entry { whole: true, ..Entry::VOID }), true);
+        assert!(Question::of(Doubt::NotItself, None).hear(&whole));
+        let mut said_twice =
+            Question::of(Doubt::SaidTwice, Some(Entry { stripe: StripeNumber(7), ..Entry::VOID }));
+        assert!(!said_twice.hear(&whole) && !said_twice.hear(&whole) && said_twice.hear(&whole));
+    }
+
+    #[test]
+    fn a_second_answer_that_is_not_certain_counts_when_it_was_given_thrice() {
+        let (damaged, hole) = (answer(None, false), answer(Some(Entry::VOID), false));
+        let mut question = Question::of(Doubt::NotItself, damaged.entry);
+        assert!(!question.hear(&hole), "a hole that was taken for damage, or the other way round");
+        assert!(!question.hear(&damaged));
+        assert!(!question.hear(&hole));
+        assert!(question.hear(&damaged), "the first answer, and two like it");
+    }
+
+    #[test]
+    fn a_block_that_always_says_something_else_is_not_asked_for_ever() {
+        let other = |stripe| answer(Some(Entry { stripe: StripeNumber(stripe), ..Entry::VOID }), false);
+        let mut question = Question::of(Doubt::NotItself, None);
+        let heard: Vec<bool> = (1..=6).map(|stripe| question.hear(&other(stripe))).collect();
+        assert_eq!(heard, [false, false, false, false, false, true]);
+    }
+}
