@@ -1,7 +1,6 @@
 //! What a disk has answered as written and has not flushed: with its volatile cache it may lose that when it is away.
 
 use base::frame::Frame;
-use base::xor::Block;
 use std::collections::BTreeMap;
 
 /// Blocks from which on the disk is flushed, so that there are fewer.
@@ -14,7 +13,7 @@ const BLOCKS_MAX: usize = 2 * FLUSHED_FROM;
 struct Kept {
     /// Number of the write that brought it.
     number: u64,
-    data: Box<Block>,
+    data: Box<[u8]>,
 }
 
 /// See the module.
@@ -37,7 +36,8 @@ impl Ledger {
                     kept.data.copy_from_slice(&frame.data);
                 }
                 None => {
-                    self.blocks.insert(place, Kept { number, data: Box::new(frame.data) });
+                    // Copied once: `Box::new(frame.data)` copies it to the stack before.
+                    self.blocks.insert(place, Kept { number, data: Box::from(&frame.data[..]) });
                 }
             }
         }
@@ -67,7 +67,7 @@ impl Ledger {
         let run = (*first..).zip(self.blocks.range(first..)).take(most);
         let frames = run.take_while(|(at, (place, _))| at == *place).map(|(_, (_, kept))| {
             let mut frame = Frame::zeroed();
-            frame.data = *kept.data;
+            frame.data.copy_from_slice(&kept.data);
             frame
         });
         Some((*first, frames.collect()))
