@@ -10,7 +10,7 @@ use base::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub const BLOCKS: u64 = 64 * 256;
@@ -47,16 +47,17 @@ struct Writer {
     stamp_next: u64,
     sent: BTreeMap<u64, Sent>,
     ledger: Ledger,
-    acknowledged_count: u64,
+    /// Requests of all connections that were acknowledged.
+    acknowledged_count: Arc<AtomicU64>,
     /// Nothing more is to be sent.
     is_enough: Arc<AtomicBool>,
 }
 
 impl Writer {
-    fn run(mut self) -> (Ledger, u64) {
+    fn run(mut self) -> Ledger {
         for slot in 0..DEPTH {
             if self.send(slot).is_err() {
-                return (self.ledger, self.acknowledged_count);
+                return self.ledger;
             }
         }
         // Ends when the server does.
@@ -68,7 +69,7 @@ impl Writer {
                 break;
             }
         }
-        (self.ledger, self.acknowledged_count)
+        self.ledger
     }
 
     fn send(&mut self, slot: u64) -> std::io::Result<()> {
@@ -98,7 +99,7 @@ impl Writer {
 
     fn acknowledge(&mut self, slot: u64) {
         let sent = self.sent.remove(&slot).expect("a reply to a request");
-        self.acknowledged_count += 1;
+        self.acknowledged_count.fetch_add(1, Ordering::Relaxed);
         for lba in sent.first..sent.first + sent.blocks {
             let expected = self.ledger.get_mut(&lba).unwrap();
             expected.acknowledged = expected.in_flight.take().expect("it was in flight");
@@ -111,18 +112,28 @@ impl Writer {
 pub struct Oracle {
     ledger: Ledger,
     stamp_next: u64,
+    /// First stamp of the writers that were joined last.
+    acknowledged_from: u64,
 }
 
 /// Writers on their way.
 pub struct Writers {
-    threads: Vec<std::thread::JoinHandle<(Ledger, u64)>>,
+    threads: Vec<std::thread::JoinHandle<Ledger>>,
+    acknowledged_count: Arc<AtomicU64>,
     is_enough: Arc<AtomicBool>,
+}
+
+impl Writers {
+    /// Requests that were acknowledged so far.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged_count.load(Ordering::Relaxed)
+    }
 }
 
 impl Oracle {
     /// Makes the oracle of a volume of zeros.
     pub fn new() -> Oracle {
-        Oracle { ledger: Ledger::new(), stamp_next: 1 }
+        Oracle { stamp_next: 1, ..Oracle::default() }
     }
 
     /// Begins to write, until the server ends.
@@ -132,11 +143,15 @@ impl Oracle {
 
     /// Begins to write over connections that are opened this way.
     pub fn write_with(&mut self, random: &mut Random, open: &mut dyn FnMut() -> Client) -> Writers {
-        let is_enough = Arc::new(AtomicBool::new(false));
-        let writer = |index| Writer { is_enough: is_enough.clone(), ..self.writer(open(), index, random) };
+        let (acknowledged_count, is_enough) = <(Arc<AtomicU64>, Arc<AtomicBool>)>::default();
+        let writer = |index| Writer {
+            acknowledged_count: acknowledged_count.clone(),
+            is_enough: is_enough.clone(),
+            ..self.writer(open(), index, random)
+        };
         let writers: Vec<Writer> = (0..CONNECTIONS).map(writer).collect();
         let threads = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
-        Writers { threads, is_enough }
+        Writers { threads, acknowledged_count, is_enough }
     }
 
     /// Lets writers end, each with an answer to all that it sent; returns requests that were acknowledged.
@@ -147,14 +162,17 @@ impl Oracle {
 
     /// Takes what writers know, once the server has ended; returns requests that were acknowledged.
     pub fn join(&mut self, writers: Writers) -> u64 {
-        let mut count = 0;
         for thread in writers.threads {
-            let (ledger, acknowledged_count) = thread.join().unwrap();
-            self.ledger.extend(ledger);
-            count += acknowledged_count;
+            self.ledger.extend(thread.join().unwrap());
         }
+        self.acknowledged_from = self.stamp_next;
         self.stamp_next += 1 << 32;
-        count
+        writers.acknowledged_count.load(Ordering::Relaxed)
+    }
+
+    /// Blocks whose last acknowledged write is one of the writers that were joined last: each has to hold that, or what was on its way.
+    pub fn blocks_acknowledged_last(&self) -> usize {
+        self.ledger.values().filter(|expected| expected.acknowledged >= self.acknowledged_from).count()
     }
 
     /// Writes for one second or two, and kills the server meanwhile.
@@ -174,7 +192,7 @@ impl Oracle {
             stamp_next: self.stamp_next,
             sent: BTreeMap::new(),
             ledger: self.ledger.range(own).map(|(&lba, &expected)| (lba, expected)).collect(),
-            acknowledged_count: 0,
+            acknowledged_count: Arc::default(),
             is_enough: Arc::default(),
         }
     }
