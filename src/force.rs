@@ -8,6 +8,7 @@ use crate::sighting::Sighting;
 use anyhow::Result;
 use cache::format::superblock::Superblock as CacheSuperblock;
 use drive::any::Peek;
+use drive::emulated::DriveProblem;
 use std::fmt;
 use std::path::Path;
 use uuid::Uuid;
@@ -88,6 +89,8 @@ pub enum Owner {
     Array(Uuid),
     /// A cache.
     Cache(Uuid),
+    /// Somebody: the drive of this identity is without its identity journal, and holds what only that makes readable.
+    Untold(Uuid),
     /// Somebody whose format, of this version, this program cannot read.
     Unknown(u32),
 }
@@ -95,7 +98,13 @@ pub enum Owner {
 impl Owner {
     /// Owner of the drive at a path; none of what is no drive, or of nobody.
     pub fn of(path: &Path) -> Option<Owner> {
-        let sighting = Sighting::of(path).ok()?;
+        let sighting = match Sighting::of(path).map_err(|error| error.problem) {
+            Ok(sighting) => sighting,
+            Err(DriveProblem::JournalMissing { drive, .. } | DriveProblem::JournalTwice { drive, .. }) => {
+                return Some(Owner::Untold(Uuid::from_bytes(drive)));
+            }
+            Err(_) => return None,
+        };
         if let Some(array) = sighting.array() {
             return Some(Owner::Array(array));
         }
@@ -107,7 +116,15 @@ impl Owner {
     pub fn uuid(self) -> Option<Uuid> {
         match self {
             Owner::Array(uuid) | Owner::Cache(uuid) => Some(uuid),
-            Owner::Unknown(_) => None,
+            Owner::Untold(_) | Owner::Unknown(_) => None,
+        }
+    }
+
+    /// Name by which `--force` gives all of it up.
+    pub fn name(self) -> Option<Uuid> {
+        match self {
+            Owner::Untold(drive) => Some(drive),
+            owner => owner.uuid(),
         }
     }
 }
@@ -117,6 +134,12 @@ impl fmt::Display for Owner {
         match self {
             Owner::Array(uuid) => write!(f, "array {uuid}"),
             Owner::Cache(uuid) => write!(f, "cache {uuid}"),
+            Owner::Untold(drive) => {
+                write!(
+                    f,
+                    "an array or a cache that cannot be told without its identity journal (drive {drive})"
+                )
+            }
             Owner::Unknown(version) => {
                 write!(f, "an array of format version {version}, which this program cannot read")
             }
@@ -141,7 +164,7 @@ fn cache_of(path: &Path) -> Option<Uuid> {
 pub fn expect_given_up(path: &Path, force: &Force, own: Option<Uuid>) -> Result<Option<Owner>> {
     let Some(owner) = Owner::of(path) else { return Ok(None) };
     let shown = path.display();
-    let Some(uuid) = owner.uuid() else {
+    let Some(uuid) = owner.name() else {
         return Err(Exit::Failed.error(format!(
             "{shown}: is a drive of Zoneweave, of {owner}; nothing was written. Wipe it by the version that made it, or discard the whole drive by \
              other means"

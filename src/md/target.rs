@@ -35,7 +35,7 @@ impl Target {
     pub fn expect_unowned_and_empty(&self, force: bool) -> Result<()> {
         let path = self.path.display();
         if let Some(owner) = Owner::of(&self.path).filter(|_| force) {
-            let wipe = owner.uuid().map_or_else(String::new, |uuid| {
+            let wipe = owner.name().map_or_else(String::new, |uuid| {
                 format!(". If all of that may be lost: `zoneweave drive wipe {path} --force={uuid}` first")
             });
             let said = format!("{path}: is a drive of Zoneweave, of {owner}; nothing was written{wipe}");

@@ -71,6 +71,8 @@ pub enum DriveProblem {
         hint.as_ref().map(|path| format!("; it was at {path}")).unwrap_or_default()
     )]
     JournalMissing {
+        /// Identity of the drive.
+        drive: [u8; 16],
         /// Identity of the journal.
         journal: [u8; 16],
         /// Path at which it was.
@@ -84,6 +86,8 @@ pub enum DriveProblem {
         second.display()
     )]
     JournalTwice {
+        /// Identity of the drive.
+        drive: [u8; 16],
         /// Identity of the journal.
         journal: [u8; 16],
         /// Path of one.

@@ -60,16 +60,16 @@ fn find(label: &Label, hint: Option<&str>) -> Vec<PathBuf> {
 }
 
 /// The one path of the journal that a drive needs: of two copies, one is older than what was answered.
-fn expect_found(drive: &Path, label: &Label, hint: Option<&str>) -> Result<PathBuf, DriveError> {
-    let journal = label.journal.unwrap_or_default();
+fn expect_found(path: &Path, label: &Label, hint: Option<&str>) -> Result<PathBuf, DriveError> {
+    let (drive, journal) = (label.uuid, label.journal.unwrap_or_default());
     let problem = match find(label, hint).as_slice() {
-        [] => DriveProblem::JournalMissing { journal, hint: hint.map(str::to_owned) },
+        [] => DriveProblem::JournalMissing { drive, journal, hint: hint.map(str::to_owned) },
         [path] => return Ok(path.clone()),
         [first, second, ..] => {
-            DriveProblem::JournalTwice { journal, first: first.clone(), second: second.clone() }
+            DriveProblem::JournalTwice { drive, journal, first: first.clone(), second: second.clone() }
         }
     };
-    Err(DriveError::new(drive, problem))
+    Err(DriveError::new(path, problem))
 }
 
 /// Opens the journal that a drive needs, by nobody else.
