@@ -472,7 +472,11 @@ pub struct Replace {
     /// [default: DIR/drive-N-K.zns]
     #[arg(long, value_name = "PATH")]
     pub with: Option<PathBuf>,
-    /// Give up what the new drive holds; one of another array wants its name, --force=UUID
+    /// Device for the journal of the new drive's identities: a partition, a disk or a file on something fast. For zoned block devices
+    /// without metadata; it is as needed as the drive from then on [default: two zones of the drive]
+    #[arg(long, value_name = "PATH", requires = "with")]
+    pub identity_journal: Option<PathBuf>,
+    /// Give up what the new drive and its journal's device hold; those of another array want its name, --force=UUID
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
           value_name = "UUID")]
     pub force: Vec<Forced>,
@@ -508,7 +512,11 @@ pub struct AddSpare {
     pub dir: PathBuf,
     /// A file that does not exist, a blank drive made like the others, a block device, or raw:FILE [default: DIR/spare-K.zns]
     pub path: Option<PathBuf>,
-    /// Give up what it holds; a drive of another array wants its name, --force=UUID
+    /// Device for the journal of the spare's identities: a partition, a disk or a file on something fast. For zoned block devices
+    /// without metadata; the spare brings it along when it takes a place [default: two zones of the drive]
+    #[arg(long, value_name = "PATH", requires = "path")]
+    pub identity_journal: Option<PathBuf>,
+    /// Give up what it and its journal's device hold; those of another array want its name, --force=UUID
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = force::ALONE, value_parser = Forced::parse,
           value_name = "UUID")]
     pub force: Vec<Forced>,

@@ -52,6 +52,7 @@ mod room;
 mod roster;
 mod scan;
 mod scrub;
+mod seek;
 mod serve;
 mod shared_hardware;
 mod sighting;

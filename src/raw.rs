@@ -161,17 +161,7 @@ impl Devices {
     /// Refuses devices that are parts of one disk or of one controller, unless it is forced.
     pub fn expect_apart(&self, force: bool) -> Result<()> {
         let devices: Vec<PathBuf> = self.paths.iter().chain(&self.journals).cloned().collect();
-        let shared = shared_hardware::among_devices(&devices);
-        if force {
-            shared.iter().for_each(|shared| log::warn!("{shared}"));
-            return Ok(());
-        }
-        let Some(SharedHardware { name, drives }) = shared.first() else { return Ok(()) };
-        let paths: Vec<String> = drives.iter().map(|index| devices[*index].display().to_string()).collect();
-        Err(Exit::Failed.error(format!(
-            "{} are parts of {name}, and what takes it takes all of them: use other devices, or --force",
-            paths.join(" and ")
-        )))
+        expect_apart(&devices, force, |_| true)
     }
 
     /// Refuses devices that somebody uses, or that hold something unless it is forced.
@@ -238,15 +228,53 @@ impl Devices {
     }
 }
 
+/// Refuses devices that are parts of one disk or of one controller, unless it is forced. Of the groups that share something, those
+/// count that are `of_interest`.
+fn expect_apart(devices: &[PathBuf], force: bool, of_interest: impl Fn(&[usize]) -> bool) -> Result<()> {
+    let mut shared = shared_hardware::among_devices(devices);
+    shared.retain(|shared| of_interest(&shared.drives));
+    let Some(SharedHardware { name, drives }) = shared.first() else { return Ok(()) };
+    let paths: Vec<String> = drives.iter().map(|index| devices[*index].display().to_string()).collect();
+    let said = format!("{} are parts of {name}, and what takes it takes all of them", paths.join(" and "));
+    match force {
+        true => log::warn!("{said}"),
+        false => return Err(Exit::Failed.error(format!("{said}: use other devices, or --force"))),
+    }
+    Ok(())
+}
+
+/// The device that is to hold the identity journal of a drive that comes to others, whose devices and journals are `others`. Nothing is
+/// written.
+///
+/// # Errors
+/// When the drive has no use for it, it is not there, somebody uses it, it holds something or shares hardware with the others and that is
+/// not forced.
+pub fn journal_for(
+    (drive, said): (Option<&Path>, &Path),
+    others: impl Iterator<Item = PathBuf>,
+    (force, own): (&Force, Option<Uuid>),
+) -> Result<PathBuf> {
+    let Some(drive) = drive.filter(|drive| zoned::is_zoned(drive)) else { return Err(of_no_use(said)) };
+    let journal = journal_device(said)?;
+    expect_different(&[drive.to_owned(), journal.clone()])?;
+    let mut devices: Vec<PathBuf> = others.collect();
+    let own_index = devices.len();
+    devices.push(journal.clone());
+    expect_apart(&devices, force.is_said(), |shared| shared.contains(&own_index))?;
+    expect_free(&journal, force, own)?;
+    Ok(journal)
+}
+
 /// Refuses `--identity-journal` where drives have no use for it.
 fn expect_no_journals(journals: &[PathBuf]) -> Result<()> {
-    match journals.first() {
-        None => Ok(()),
-        Some(journal) => Err(Exit::Usage.error(format!(
-            "--identity-journal {}: only zoned block devices without metadata have such a journal: leave it out",
-            journal.display()
-        ))),
-    }
+    journals.first().map_or(Ok(()), |journal| Err(of_no_use(journal)))
+}
+
+fn of_no_use(journal: &Path) -> anyhow::Error {
+    Exit::Usage.error(format!(
+        "--identity-journal {}: only zoned block devices without metadata have such a journal: leave it out",
+        journal.display()
+    ))
 }
 
 /// Device of the identity journal of one of these drives; journals are in their order.
@@ -532,17 +560,20 @@ fn refuse_written(path: &Path, written: usize, force: &Force) -> Result<()> {
     )))
 }
 
-/// Makes a drive of a device for an array of these drives.
-pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<()> {
-    let refused = |why: String| Exit::Usage.error(format!("{}: {why}", path.display()));
-    let expect_alike = |found: Geometry| {
-        let shape = |geometry: &Geometry| (geometry.zone_size_blocks, geometry.zone_capacity_blocks);
-        match shape(&found) == shape(geometry) && found.zones >= geometry.zones {
-            true => Ok(()),
-            false => {
-                Err(refused("its zones are not those of the array's drives, or too few: use another".into()))
+/// Makes a drive of a device for an array of these drives, with its identity journal on another device if one is named.
+pub fn format_like(path: &Path, journal: Option<&Path>, geometry: &Geometry, uuid: [u8; 16]) -> Result<()> {
+    let refused = |why: &str| Exit::Usage.error(format!("{}: {why}", path.display()));
+    let expect_alike = |found: Geometry| match found.covers(geometry) {
+        true => Ok(()),
+        false => Err(refused(match journal {
+            Some(_) => {
+                "with this journal its zones are not those of the array's drives, too few, or too few of them may be open: use another, or a \
+                        larger journal"
             }
-        }
+            None => {
+                "its zones are not those of the array's drives, too few, or too few of them may be open: use another"
+            }
+        })),
     };
     if Kind::of(path) == Kind::Nvme {
         expect_alike(open::look(path)?.geometry)?;
@@ -550,18 +581,18 @@ pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<(
         return Ok(());
     }
     if zoned::is_zoned(path) {
-        expect_alike(zoned::geometry_of(path)?.0)?;
-        return Ok(zoned::format_device(path, uuid, None)?);
+        expect_alike(zoned::geometry_with(path, journal)?.0)?;
+        let own = *Uuid::new_v4().as_bytes();
+        let journal = journal.map(|path| Journal { path, uuid: own });
+        return Ok(zoned::format_device(path, uuid, journal)?);
     }
     let zone_units = geometry.zone_capacity_blocks / UNIT_BLOCKS;
     let is_alike = geometry.zone_capacity_blocks == zone_units * UNIT_BLOCKS
         && geometry.zone_size_blocks == zone_units * UNIT_PLACES;
     if !is_alike {
-        return Err(refused(
-            "the array's zones are not those of conventional drives: use an emulated drive".into(),
-        ));
+        return Err(refused("the array's zones are not those of conventional drives: use an emulated drive"));
     }
     let layout = Layout { zones: geometry.zones, zone_units, ..layout_for(size_of(path)?, None) };
-    layout.validate().map_err(|error| refused(format!("too small for this array: {error}")))?;
+    layout.validate().map_err(|error| refused(&format!("too small for this array: {error}")))?;
     Ok(format_device(path, &Label { uuid, layout })?)
 }

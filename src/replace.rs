@@ -6,10 +6,11 @@
 use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
-use crate::force::{Force, expect_given_up};
+use crate::force::expect_given_up;
 use crate::hosting::Hosting;
 use crate::raw;
 use crate::roster::{Absence, Roster, within};
+use crate::seek::Seek;
 use crate::sighting::Sighting;
 use crate::{rebuild, serve, spare, status};
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,7 @@ use base::time::Instant;
 use base::units::DriveIndex;
 use drive::any::{AnyDrive, reset_all};
 use drive::emulated::{CreateOptions, Pace};
+use drive::zoned;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -60,15 +62,12 @@ pub enum Attempt<T> {
 /// Replaces a drive, through the server if there is one.
 pub fn run(options: &Replace) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
-    let with = options.with.as_ref().map(|path| raw::absolute(path)).transpose().context("--with")?;
+    let seek = Seek::of(options.with.as_deref(), options.identity_journal.as_deref(), &options.force)?;
     let is_served = status::ask(&directory, "status")?.is_some();
     if options.rebuild_rate.is_some() && is_served {
         rebuild::set_rates(&directory, options.rebuild_rate, None)?;
     }
-    let force = Force::of(&options.force);
-    let path = with.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let question = format!("replace {} {force}{path}", options.drive);
-    let seek = Seek { with: with.as_deref(), force };
+    let question = format!("replace {} {seek}", options.drive);
     let replaced = match ask_until_done(&directory, question.trim_end())? {
         Some(replaced) => replaced,
         None => replace_offline(&mut directory, options.drive, &seek)?,
@@ -130,7 +129,7 @@ pub fn ask_at_until_done<T: DeserializeOwned>(
 }
 
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
-fn replace_offline(directory: &mut Directory, drive: u8, seek: &Seek<'_>) -> Result<Replaced> {
+fn replace_offline(directory: &mut Directory, drive: u8, seek: &Seek) -> Result<Replaced> {
     let mut roster = Roster::find(directory)?;
     let looked = mount_read_only(roster.open(Absence::Looking, None)?.devices, Instant(0));
     let (looked, ..) = looked.map_err(|error| roster.explain(error))?;
@@ -173,7 +172,7 @@ pub fn install(
     directory: &mut Directory,
     volume: &mut LogVolume,
     now: Instant,
-    (member, seek): (u8, &Seek<'_>),
+    (member, seek): (u8, &Seek),
     hosting: Option<&Hosting>,
 ) -> Result<(Attempt<Replaced>, Option<Pace>)> {
     let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
@@ -212,15 +211,6 @@ pub fn install(
     Ok((Attempt::Done(Replaced { drive: member, path, old_path, served: true }), pace))
 }
 
-/// The empty drive that is looked for.
-#[derive(Debug, Default)]
-pub struct Seek<'a> {
-    /// Path at which it is, or is to be made.
-    pub with: Option<&'a Path>,
-    /// Losses that are allowed on it.
-    pub force: Force,
-}
-
 /// A drive that is in no array yet.
 pub struct Newcomer {
     /// Entry of the drive for `array.toml`.
@@ -236,13 +226,13 @@ impl Newcomer {
     pub fn find(
         directory: &Directory,
         member: Option<u8>,
-        seek: &Seek<'_>,
+        seek: &Seek,
         geometry: &Geometry,
     ) -> Result<Newcomer> {
         let own_name = member.map_or_else(|| "spare".to_owned(), |member| format!("drive-{member}"));
-        let path = seek.with.map_or_else(|| new_name(&directory.path, &own_name), Path::to_owned);
+        let path = seek.with.clone().unwrap_or_else(|| new_name(&directory.path, &own_name));
         if let Some(spare) = spare::at(directory, &path) {
-            return Newcomer::spare(directory, spare);
+            return Newcomer::spare(directory, spare, seek);
         }
         let device = raw::device_of(&path);
         let path = device.clone().unwrap_or(path);
@@ -253,9 +243,10 @@ impl Newcomer {
         if force.is_said() {
             expect_no_part(directory, member, &full)?;
         }
+        let journal = journal_of(directory, member, (device.as_deref(), seek))?;
         if device.is_some() {
             raw::expect_free(&full, force, own)?;
-            raw::format_like(&full, geometry, uuid)?;
+            raw::format_like(&full, journal.as_deref(), geometry, uuid)?;
         } else if created {
             drive::emulated::create(&full, &CreateOptions::new(*geometry, uuid))?;
         } else if force.is_said() {
@@ -270,7 +261,14 @@ impl Newcomer {
     }
 
     /// Opens a spare, wherever it is now. It was made for the array when it was named, and is blank since.
-    fn spare(directory: &Directory, spare: &DriveTable) -> Result<Newcomer> {
+    fn spare(directory: &Directory, spare: &DriveTable, seek: &Seek) -> Result<Newcomer> {
+        if let Some(journal) = &seek.journal {
+            return Err(Exit::Usage.error(format!(
+                "--identity-journal {}: {} is a spare, which was made with the journal that it has: leave it out",
+                journal.display(),
+                spare.path.display()
+            )));
+        }
         let found = spare::locate(directory, spare)?;
         let table = found.table(within(&directory.path, &found.path));
         let uuid = *found.uuid.as_bytes();
@@ -278,17 +276,36 @@ impl Newcomer {
     }
 }
 
-/// Refuses to give up a drive of the array itself, but the one whose place is given to another.
-fn expect_no_part(directory: &Directory, member: Option<u8>, path: &Path) -> Result<()> {
-    let Ok(found) = Sighting::of(path) else { return Ok(()) };
+/// Drives of the array and its spares, but the one whose place is given to another.
+fn others(directory: &Directory, member: Option<u8>) -> impl Iterator<Item = &DriveTable> {
     let drives = directory.file.drive.iter().enumerate();
-    let mut others =
-        drives.filter(|(index, _)| member.map(usize::from) != Some(*index)).map(|(_, drive)| drive);
-    let mut all = directory.file.spare.iter().chain(others.by_ref());
-    match all.any(|known| known.uuid == found.uuid) {
+    let others = drives.filter(move |(index, _)| member.map(usize::from) != Some(*index));
+    others.map(|(_, drive)| drive).chain(&directory.file.spare)
+}
+
+/// Refuses to give up a drive of the array itself, or its identity journal, but those of the one whose place is given to another.
+fn expect_no_part(directory: &Directory, member: Option<u8>, path: &Path) -> Result<()> {
+    let drive = Sighting::of(path).ok().map(|found| found.uuid);
+    let of_journal = zoned::journal_at(path).map(|table| uuid::Uuid::from_bytes(table.drive));
+    let found = [drive, of_journal];
+    match others(directory, member).any(|known| found.contains(&Some(known.uuid))) {
         true => Err(Exit::Failed.error(format!("{}: is part of the array already", path.display()))),
         false => Ok(()),
     }
+}
+
+/// Device of the identity journal that a drive is to have, if it is to lie apart.
+fn journal_of(
+    directory: &Directory,
+    member: Option<u8>,
+    (device, seek): (Option<&Path>, &Seek),
+) -> Result<Option<PathBuf>> {
+    let Some(said) = &seek.journal else { return Ok(None) };
+    let paths = others(directory, member).flat_map(|drive| [Some(&drive.path), drive.journal.as_ref()]);
+    let others = paths.flatten().map(|path| directory.path.join(path));
+    let journal = raw::journal_for((device, said), others, (&seek.force, Some(directory.file.uuid)))?;
+    expect_no_part(directory, member, &journal)?;
+    Ok(Some(journal))
 }
 
 /// A file beside the others that does not exist yet.

@@ -293,6 +293,9 @@ fn correct_spares(directory: &mut Directory, looked: &Looked) {
         if sighting.path != full {
             log::info!("spare {} is {} now", spare.path.display(), sighting.path.display());
             *spare = sighting.table(within(dir, &sighting.path));
+        } else {
+            // It may have moved without the drive.
+            spare.journal.clone_from(&sighting.journal);
         }
     }
 }

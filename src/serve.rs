@@ -15,16 +15,16 @@ use crate::exit::{self, Exit};
 use crate::exports::served::{Exported, ServedExports, Sockets, listen, serial_of};
 use crate::exports::table::ExportList;
 use crate::exports::wanted::Wanted;
-use crate::force::Force;
 use crate::hosting::{Hosting, cannot_be_polled};
 use crate::kernel_calls::KernelCallsReport;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
 use crate::rates;
-use crate::replace::{self, Attempt, Replaced, Seek};
+use crate::replace::{self, Attempt, Replaced};
 use crate::room;
 use crate::roster::{Absence, OpenDrives, Roster, within};
 use crate::scrub::{self, DriveOut, ScrubReport};
+use crate::seek::Seek;
 use crate::signals::Impatience;
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
@@ -347,16 +347,10 @@ pub fn announce(listen: &Listen, export: &str, bytes: u64, is_read_only: bool) -
     Ok(lines)
 }
 
-/// The drive that a question is about: what may be given up, and where it is.
-fn seek_of(rest: &str) -> Result<Seek<'_>> {
-    let (force, path) = Force::take(rest)?;
-    Ok(Seek { with: Some(path).filter(|path| !path.is_empty()).map(Path::new), force })
-}
-
 fn not_a_question(line: &str) -> anyhow::Error {
     anyhow::anyhow!(
-        "`{line}` is not a question: ask `status`, `fail N`, `replace N [--force[=UUID]] [PATH]`, `re-add N PATH`, `rebuild-rate MIB|- [MIB|-]`, \
-         `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [--force[=UUID]] [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
+        "`{line}` is not a question: ask `status`, `fail N`, `replace N [--force[=UUID]] [--identity-journal \"PATH\"] [PATH]`, `re-add N PATH`, `rebuild-rate MIB|- [MIB|-]`, \
+         `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [--force[=UUID]] [--identity-journal \"PATH\"] [PATH]`, `remove-spare PATH`, `exports`, `export JSON`, \
          `unexport JSON` or `stop`"
     )
 }
@@ -473,7 +467,8 @@ impl ServedArray {
                 Ok(serde_json::to_string(&removed)?)
             }
             "add-spare" => {
-                let added = spare::add(&mut self.directory, &seek_of(rest)?, self.volume.engine.geometry())?;
+                let added =
+                    spare::add(&mut self.directory, &Seek::parse(rest)?, self.volume.engine.geometry())?;
                 log::info!("{} is a spare", added.path.display());
                 Ok(serde_json::to_string(&added)?)
             }
@@ -579,10 +574,10 @@ impl ServedArray {
     fn replace(&mut self, now: Instant, rest: &str) -> Result<Attempt<Replaced>> {
         let (drive, sought) = rest.split_once(' ').unwrap_or((rest, ""));
         let drive: u8 = drive.parse().context("the drive's number")?;
-        self.install(now, drive, &seek_of(sought)?)
+        self.install(now, drive, &Seek::parse(sought)?)
     }
 
-    fn install(&mut self, now: Instant, drive: u8, seek: &Seek<'_>) -> Result<Attempt<Replaced>> {
+    fn install(&mut self, now: Instant, drive: u8, seek: &Seek) -> Result<Attempt<Replaced>> {
         let place = (drive, seek);
         let (attempt, pace) =
             replace::install(&mut self.directory, &mut self.volume, now, place, Some(&self.hosting))?;
@@ -617,7 +612,7 @@ impl ServedArray {
             return;
         }
         self.spares.called_at = now;
-        match self.install(now, failed.0, &Seek { with: Some(&path), ..Seek::default() }) {
+        match self.install(now, failed.0, &Seek::at(&path)) {
             Ok(Attempt::Busy) => {}
             Ok(Attempt::Done(_)) => log::warn!("drive {failed} has failed; a spare takes its place"),
             Err(error) => {

@@ -7,10 +7,9 @@ use crate::candidates;
 use crate::cli::{AddSpare, RemoveSpare};
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
-use crate::force::Force;
-use crate::raw;
-use crate::replace::{Newcomer, Seek};
+use crate::replace::Newcomer;
 use crate::roster::{Absence, Roster};
+use crate::seek::Seek;
 use crate::sighting::Sighting;
 use crate::status;
 use anyhow::{Context, Result, ensure};
@@ -33,16 +32,14 @@ pub struct Added {
 /// Adds a spare, through the server if there is one.
 pub fn run(options: &AddSpare) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
-    let path = options.path.as_ref().map(|path| raw::absolute(path)).transpose().context("PATH")?;
-    let force = Force::of(&options.force);
-    let shown = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let line = format!("add-spare {force}{shown}");
+    let seek = Seek::of(options.path.as_deref(), options.identity_journal.as_deref(), &options.force)?;
+    let line = format!("add-spare {seek}");
     let added = match status::ask(&directory, line.trim_end())? {
         Some(answer) => serde_json::from_str(&answer).context("the server's answer")?,
         None => {
             let drives = Roster::find(&mut directory)?.open(Absence::Accepted, None)?;
             let (looked, ..) = mount_read_only(drives.devices, Instant(0))?;
-            add(&mut directory, &Seek { with: path.as_deref(), force }, looked.geometry())?
+            add(&mut directory, &seek, looked.geometry())?
         }
     };
     if options.json {
@@ -102,16 +99,20 @@ pub fn at<'a>(directory: &'a Directory, path: &Path) -> Option<&'a DriveTable> {
 /// When it is not there, or somebody has made something else of it.
 pub fn locate(directory: &Directory, spare: &DriveTable) -> Result<Sighting> {
     let path = directory.path.join(&spare.path);
-    let hint = Sighting::of(&path);
+    let mut why = String::new();
     let mut seen = Vec::new();
-    match hint {
-        Ok(sighting) if sighting.uuid == spare.uuid => seen.push(sighting),
-        _ if spare.is_device() => candidates::find(&[spare], &mut seen),
-        _ => {}
+    match Sighting::of(&path) {
+        Ok(sighting) => seen.push(sighting),
+        // Such as an identity journal that is missing.
+        Err(error) => why = format!(": {}", error.problem),
     }
-    let Some(found) = seen.into_iter().find(|sighting| sighting.uuid == spare.uuid) else {
+    let is_it = |sighting: &Sighting| sighting.uuid == spare.uuid;
+    if !seen.iter().any(is_it) && spare.is_device() {
+        candidates::find(&[spare], &mut seen);
+    }
+    let Some(found) = seen.into_iter().find(is_it) else {
         let said = format!(
-            "{}: the spare of uuid {} is not there, nor on another device",
+            "{}: the spare of uuid {} is not there, nor on another device{why}",
             path.display(),
             spare.uuid
         );
@@ -139,7 +140,7 @@ pub fn take_away(directory: &mut Directory, path: &Path) -> Result<Removed> {
 }
 
 /// Names a drive as a spare, and makes it if it does not exist.
-pub fn add(directory: &mut Directory, seek: &Seek<'_>, geometry: &Geometry) -> Result<Added> {
+pub fn add(directory: &mut Directory, seek: &Seek, geometry: &Geometry) -> Result<Added> {
     let table = Newcomer::find(directory, None, seek, geometry)?.table;
     let full = directory.path.join(&table.path);
     let known = directory.file.drive.iter().chain(&directory.file.spare);
@@ -157,16 +158,12 @@ pub fn add(directory: &mut Directory, seek: &Seek<'_>, geometry: &Geometry) -> R
 /// A spare that cannot be used is refused at once, not when it is needed.
 fn expect_usable(path: &Path, wanted: &Geometry) -> Result<()> {
     let peek = Peek::open(path)?;
-    let geometry = peek.geometry();
-    let is_alike = geometry.zones >= wanted.zones
-        && geometry.zone_size_blocks == wanted.zone_size_blocks
-        && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks;
     ensure!(
-        is_alike,
-        "{}: has another zone geometry than the array, or fewer zones: give a drive like the others",
+        peek.geometry().covers(wanted),
+        "{}: has another zone geometry than the array, fewer zones, or lower limits: give a drive like the others",
         path.display()
     );
-    for zone in 0..geometry.zones {
+    for zone in 0..peek.geometry().zones {
         ensure!(
             peek.written_blocks(zone)? == 0,
             "{}: is not blank: give a file that does not exist, or a new drive",

@@ -294,6 +294,9 @@ pub struct RebuildReport {
 pub struct SpareReport {
     /// Path of the spare's file.
     pub path: String,
+    /// Device of its identity journal, where that lies apart: as needed as the spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
     /// spare, or missing.
     pub state: String,
 }
@@ -680,9 +683,14 @@ pub fn report(
         health: DriveHealth::default(),
         damage: counters.damage_of(status.damage.get(index)),
     };
-    let spare = |spare: &DriveTable| SpareReport {
-        path: spare.path.display().to_string(),
-        state: if directory.path.join(&spare.path).exists() { "spare" } else { "missing" }.to_owned(),
+    let spare = |spare: &DriveTable| {
+        let mut paths = [Some(&spare.path), spare.journal.as_ref()].into_iter().flatten();
+        let is_there = paths.all(|path| directory.path.join(path).exists());
+        SpareReport {
+            path: spare.path.display().to_string(),
+            journal: journal_in_words(spare),
+            state: if is_there { "spare" } else { "missing" }.to_owned(),
+        }
     };
     let (hits, misses) = counters.group_uses();
     let choice = served.as_ref().and_then(|served| served.write_area.clone());
@@ -879,6 +887,9 @@ fn print_drives(report: &StatusReport) {
     }
     for spare in &report.spares {
         println!("spare            {:<10} {}", spare.state, spare.path);
+        if let Some(journal) = &spare.journal {
+            println!("                 identity journal on {journal}");
+        }
     }
 }
 

@@ -25,10 +25,10 @@ use support::{cache_shadow, nvme, random, text};
 const DISKS: usize = 5;
 
 /// Makes disks of null_blk from the lines of its configuration.
-fn null_disks(lines: &str) -> String {
+fn null_disks(count: usize, lines: &str) -> String {
     format!(
         "mount -t configfs none /sys/kernel/config
-         for disk in $(seq {DISKS}); do
+         for disk in $(seq {count}); do
              cd /sys/kernel/config/nullb; mkdir nullb$disk; cd nullb$disk
              echo 1 > memory_backed; echo 4096 > blocksize; echo 1 > zoned
              {lines}
@@ -50,6 +50,7 @@ fn an_array_on_zoned_disks_survives() {
         live(&disks);
     } else if is_asked_for(Kernel::Current, &[]) {
         let prepare = null_disks(
+            DISKS,
             "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
         on_machine("an_array_on_zoned_disks_survives", Vec::new(), "null_blk", &[], &prepare);
@@ -66,6 +67,7 @@ fn a_cache_on_zoned_disks_survives() {
         );
     } else if is_asked_for(Kernel::Current, &[]) {
         let prepare = null_disks(
+            DISKS,
             "echo 512 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
         on_machine("a_cache_on_zoned_disks_survives", Vec::new(), "null_blk", &[], &prepare);
@@ -121,9 +123,24 @@ fn an_array_with_journals_elsewhere_survives() {
         live_with_journals(&disks);
     } else if is_asked_for(Kernel::Current, &[]) {
         let prepare = null_disks(
+            DISKS,
             "echo 1024 > size; echo 16 > zone_size; echo 12 > zone_capacity; echo 14 > zone_max_open; echo 14 > zone_max_active",
         );
         on_machine("an_array_with_journals_elsewhere_survives", Vec::new(), "null_blk", &[], &prepare);
+    }
+}
+
+/// Drives that come into an array, as replacements and as spares, bring journals of identities that lie in files.
+#[test]
+fn newcomers_bring_their_journals() {
+    if is_inside() {
+        bring_journals(&(1..=DISKS + 1).map(|index| format!("/dev/nullb{index}")).collect::<Vec<_>>());
+    } else if is_asked_for(Kernel::Current, &[]) {
+        let prepare = null_disks(
+            DISKS + 1,
+            "echo 256 > size; echo 4 > zone_size; echo 3 > zone_capacity; echo 14 > zone_max_open",
+        );
+        on_machine("newcomers_bring_their_journals", Vec::new(), "null_blk", &[], &prepare);
     }
 }
 
@@ -134,6 +151,7 @@ fn zones_that_die_cost_no_disk() {
         dying();
     } else if is_asked_for(Kernel::Current, &["blkzone"]) {
         let prepare = null_disks(
+            DISKS,
             "echo 256 > size; echo 4 > zone_size; echo 3 > zone_capacity; echo 14 > zone_max_open",
         );
         on_machine("zones_that_die_cost_no_disk", Vec::new(), "null_blk", &["blkzone"], &prepare);
@@ -246,6 +264,166 @@ fn live_with_journals(disks: &[String]) {
     oracle.verify(&server);
     server.stop();
     std::fs::rename("/tmp/away", file(2)).unwrap();
+}
+
+/// A file for a journal.
+fn journal_file(name: &str, bytes: u64) -> String {
+    let path = Path::new("/tmp/journals").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    text(&path).to_owned()
+}
+
+/// What `create` refuses as a journal is refused of one that comes later, before anything is written to its drive.
+fn refuse_journals(dir: &Path, newcomer: &str, of_member: &str) {
+    let data = journal_file("data", 32 << 20);
+    std::fs::write(&data, "precious").unwrap();
+    std::fs::File::options().write(true).open(&data).unwrap().set_len(32 << 20).unwrap();
+    // Too small for a zone, and for as many zones as the others have open.
+    let (smallest, small) = (journal_file("smallest", 64 << 10), journal_file("small", 3 << 20));
+    for (journal, code, why) in [
+        ("/tmp/nowhere", 2, "nothing is there"),
+        ("/dev/null", 2, "neither a file nor a block device"),
+        ("/dev/nullb1", 2, "has zones itself"),
+        (&*data, 4, "data in its first MiB"),
+        (&*smallest, 4, "journal zones"),
+        (&*small, 2, "larger journal"),
+        (of_member, 4, "has the identity journal of drive"),
+    ] {
+        let with = ["--identity-journal", journal];
+        refused(&[&["drive", "replace", text(dir), "2", "--with", newcomer], &with[..]].concat(), code, why);
+        refused(&[&["drive", "add-spare", text(dir), newcomer], &with[..]].concat(), code, why);
+    }
+    refused(
+        &["drive", "replace", text(dir), "2", "--identity-journal", &small],
+        2,
+        "required arguments were not provided",
+    );
+    assert_eq!(listed(newcomer)["state"], "free", "nothing was written to it");
+    assert!(std::fs::read(&data).unwrap().starts_with(b"precious"));
+}
+
+/// Replacements and spares with journals elsewhere: refused, rebuilt through kills, found again when their journals moved, called by a
+/// server alone.
+fn bring_journals(disks: &[String]) {
+    let dir = PathBuf::from("/tmp/array");
+    let journals: Vec<String> =
+        (0..6).map(|index| journal_file(&format!("journal{index}"), 32 << 20)).collect();
+    let (drives, own) = (disks[..4].join(","), journals[..4].join(","));
+    let create =
+        ["create", text(&dir), "--drives-path", &drives, "--size", "96MiB", "--identity-journal", &own];
+    ask(&create).expect("create");
+    let (mut oracle, mut random) = (Oracle::new(), random(83));
+    oracle.write_and_kill(Server::serve(&dir), &mut random);
+    let uuid = status(&dir)["array"].as_str().unwrap().to_owned();
+    let mut life = Newcomers { dir, uuid, disks, journals, oracle, random };
+    let server = life.replace_one();
+    let server = life.call_spare(server);
+    life.use_journal_again(server);
+}
+
+/// An array whose drives are replaced.
+struct Newcomers<'a> {
+    dir: PathBuf,
+    uuid: String,
+    disks: &'a [String],
+    /// Files for journals; the first four are those of the first drives.
+    journals: Vec<String>,
+    oracle: Oracle,
+    random: Random,
+}
+
+impl Newcomers<'_> {
+    /// Moves a journal while nobody serves; returns where it is then.
+    fn move_journal(&mut self, index: usize) -> String {
+        let moved = format!("{}.moved", self.journals[index]);
+        std::fs::rename(&self.journals[index], &moved).unwrap();
+        moved
+    }
+
+    /// A journal is lost, and its drive with it. A replacement with a journal is rebuilt, through a kill in the middle, after which its
+    /// journal is elsewhere.
+    fn replace_one(&mut self) -> Server {
+        let (dir, newcomer) = (self.dir.clone(), &self.disks[4]);
+        std::fs::remove_file(&self.journals[2]).unwrap();
+        let replace = ["drive", "replace", text(&dir), "2", "--with", newcomer, "--identity-journal"];
+        let of_member = [&replace[..], &[&self.journals[1], "--force"]].concat();
+        refused(&of_member, 5, "in use");
+        let server = Server::serve_degraded(&dir);
+        self.oracle.verify(&server);
+        refuse_journals(&dir, newcomer, &self.journals[1]);
+        refused(&of_member, 5, "in use");
+        assert_eq!(listed(newcomer)["state"], "free", "nothing was written to it");
+        let slowly = ["--rebuild-rate", "1"];
+        ask(&[&replace[..], &[&self.journals[4]], &slowly[..]].concat()).expect("replace");
+        assert_eq!(status(&dir)["members"][2]["journal"], *self.journals[4]);
+        self.oracle.write_and_kill(server, &mut self.random);
+        let moved = self.move_journal(4);
+        let server = Server::serve_with(&dir, &slowly);
+        let now = status(&dir);
+        assert!(now["state"] == "rebuilding" && now["members"][2]["journal"] == *moved, "{now:#}");
+        self.oracle.verify(&server);
+        run_for(SOON * 2, zoneweave().args(["rebuild", text(&dir), "--rate", "0", "--wait"]))
+            .expect("rebuild");
+        println!(
+            "- a replacement with a journal is rebuilt, through a kill, after which its journal had moved"
+        );
+        server
+    }
+
+    /// The disk without its journal is a spare with another one, which moves, too, and steps in by itself.
+    fn call_spare(&mut self, server: Server) -> Server {
+        let (dir, disk) = (self.dir.clone(), &self.disks[2]);
+        let wipe = |force: &str| ask(&["drive", "wipe", disk, force]);
+        for force in ["--force", &format!("--force={}", self.uuid)] {
+            let untold = wipe(force);
+            assert!(
+                untold.code() == Some(4) && untold.to_string().contains("without its identity journal"),
+                "{untold}"
+            );
+        }
+        let said = wipe("--force").stderr;
+        let name = said.rsplit_once("--force=").unwrap().1.split_whitespace().next().unwrap();
+        wipe(&format!("--force={name}")).expect("wipe");
+        let add = ["drive", "add-spare", text(&dir), disk, "--identity-journal", &self.journals[5]];
+        ask(&add).expect("add-spare");
+        assert_eq!(status(&dir)["spares"][0]["journal"], *self.journals[5]);
+        let other = ["drive", "add-spare", text(&dir), &self.disks[5], "--force"];
+        refused(&[&other[..], &add[4..]].concat(), 4, "is part of the array already");
+        refused(&add, 2, "is a spare");
+        self.oracle.write_and_kill(server, &mut self.random);
+        let moved = self.move_journal(5);
+        let server = Server::serve(&dir);
+        self.oracle.verify(&server);
+        assert_eq!(status(&dir)["spares"][0]["journal"], *moved);
+        let writers = self.oracle.write(&server, &mut self.random);
+        ask(&["drive", "fail", text(&dir), "0"]).expect("fail");
+        let is_called = |now: &Value| now["members"][0]["path"] == **disk && now["state"] == "clean";
+        assert!(until(SOON * 4, || is_called(&status(&dir))), "{:#}\n{}", status(&dir), server.log());
+        assert_eq!(status(&dir)["members"][0]["journal"], *moved);
+        server.kill_9();
+        let count = self.oracle.join(writers);
+        println!("- a spare brought its journal, killed after {count} acknowledged requests");
+        Server::serve(&dir)
+    }
+
+    /// Another drive is gone, so that data of both newcomers are needed. Its journal is there, and serves the next one.
+    fn use_journal_again(&mut self, server: Server) {
+        let (dir, disk) = (self.dir.clone(), &self.disks[1]);
+        self.oracle.verify(&server);
+        ask(&["drive", "fail", text(&dir), "1"]).expect("fail");
+        self.oracle.verify(&server);
+        server.stop();
+        ask(&["drive", "wipe", disk, &format!("--force={}", self.uuid)]).expect("wipe");
+        let server = Server::serve_degraded(&dir);
+        let journal = ["--identity-journal", &self.journals[1]];
+        let again = [&["drive", "replace", text(&dir), "1", "--with", disk], &journal[..]].concat();
+        refused(&again, 4, "has the identity journal of drive");
+        run_for(SOON * 2, zoneweave().args(again).args(["--force", "--wait"])).expect("replace");
+        self.oracle.verify(&server);
+        server.stop();
+        assert_clean(&dir);
+    }
 }
 
 /// A disk fails, the array is killed without it, and a disk takes its place while clients write.

@@ -103,7 +103,7 @@ impl Newcomer {
         if is_device {
             expect_no_part(directory, place, &full)?;
             raw::expect_free(&full, &said.force, Some(directory.file.uuid))?;
-            raw::format_like(&full, geometry, uuid)?;
+            raw::format_like(&full, None, geometry, uuid)?;
         } else if full.exists() {
             let full = full.display();
             return Err(Exit::Failed.error(format!(

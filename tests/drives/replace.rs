@@ -3,7 +3,7 @@
 
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::{Server, ask, check, status, zoneweave};
+use crate::support::server::{Server, ask, check, refused, status, zoneweave};
 use crate::support::{random, random_bytes, text};
 use serde_json::Value;
 use std::path::Path;
@@ -195,6 +195,35 @@ fn steps_in_again(is_gone: bool) {
     assert_eq!(report["members"][1]["path"], "spare-1.zns", "{report:#}");
     assert_eq!(report["spares"].as_array().unwrap().len(), 0, "{report:#}");
     assert_whole_without(&dir, server, 0, &data);
+}
+
+/// `tests/zoned.rs` has drives that take them.
+#[test]
+fn an_identity_journal_is_for_zoned_disks_alone() {
+    let scratch = Scratch::new("rejournal");
+    let (dir, new, journal) = (scratch.join("array"), scratch.join("new one"), scratch.join("a \"journal\""));
+    std::fs::File::create(&journal).unwrap().set_len(64 << 20).unwrap();
+    let server = Server::up(&dir, &["--size", SIZE]);
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    let with = ["--identity-journal", text(&journal)];
+    let raw = format!("raw:{}", text(&new));
+    let replace = |new| [&["drive", "replace", text(&dir), "1", "--with", new], &with[..]].concat();
+    let add = |new| [&["drive", "add-spare", text(&dir), new], &with[..]].concat();
+    let refuse = || {
+        for new in [text(&new), &raw] {
+            for command in [replace(new), add(new)] {
+                refused(&command, 2, "only zoned block devices without metadata");
+                refused(&[&command[..], &["--force"]].concat(), 2, text(&journal));
+            }
+        }
+        refused(&[&["drive", "add-spare", text(&dir)], &with[..]].concat(), 2, "<PATH>");
+    };
+    refuse();
+    server.stop();
+    refuse();
+    ask(&["drive", "add-spare", text(&dir), text(&new)]).expect("drive add-spare");
+    refused(&replace(text(&new)), 2, "is a spare");
+    assert!(std::fs::read(&journal).unwrap().iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -76,6 +76,18 @@ impl Geometry {
         u64::from(self.zones) * u64::from(self.zone_capacity_blocks)
     }
 
+    /// True when a drive of this geometry can take the place of one of another: its zones are alike, and nothing is less.
+    #[must_use]
+    pub fn covers(&self, other: &Geometry) -> bool {
+        self.zones >= other.zones
+            && self.zone_size_blocks == other.zone_size_blocks
+            && self.zone_capacity_blocks == other.zone_capacity_blocks
+            && self.open_zones_max >= other.open_zones_max
+            && self.active_zones_max >= other.active_zones_max
+            && self.append_blocks_max >= other.append_blocks_max
+            && self.transfer_blocks_max >= other.transfer_blocks_max
+    }
+
     /// Geometry of one of `count` equal slices of the drive: ranges of its zones, each with its part of the limits on open and active
     /// zones. Zones that are left over belong to none.
     ///
@@ -389,5 +401,48 @@ pub trait ZonedDevice: Send {
     /// True while the drive is away and waited for: what it is asked waits, too.
     fn is_stalled(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry {
+        zones: 40,
+        zone_size_blocks: 64,
+        zone_capacity_blocks: 48,
+        open_zones_max: 14,
+        active_zones_max: 16,
+        append_blocks_max: 8,
+        transfer_blocks_max: 32,
+        volatile_cache: false,
+        areas: None,
+    };
+
+    #[test]
+    fn a_drive_covers_another_with_alike_zones_and_nothing_less() {
+        let with = |change: fn(&mut Geometry)| {
+            let mut geometry = GEOMETRY;
+            change(&mut geometry);
+            geometry
+        };
+        assert!(GEOMETRY.covers(&GEOMETRY));
+        let limits: [fn(&mut Geometry); 5] = [
+            |geometry| geometry.zones += 1,
+            |geometry| geometry.open_zones_max += 1,
+            |geometry| geometry.active_zones_max += 1,
+            |geometry| geometry.append_blocks_max += 1,
+            |geometry| geometry.transfer_blocks_max += 1,
+        ];
+        for larger in limits.map(with) {
+            assert!(larger.covers(&GEOMETRY) && !GEOMETRY.covers(&larger), "{larger:?}");
+        }
+        for shape in [
+            with(|geometry| geometry.zone_size_blocks += 1),
+            with(|geometry| geometry.zone_capacity_blocks += 1),
+        ] {
+            assert!(!shape.covers(&GEOMETRY) && !GEOMETRY.covers(&shape), "{shape:?}");
+        }
     }
 }

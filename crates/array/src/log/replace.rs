@@ -83,14 +83,7 @@ pub fn expect_blank(
     now: Instant,
 ) -> Result<Box<dyn ZonedDevice>, ReplaceError> {
     let geometry = *device.geometry();
-    let is_alike = geometry.zones >= wanted.zones
-        && geometry.zone_size_blocks == wanted.zone_size_blocks
-        && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks
-        && geometry.open_zones_max >= wanted.open_zones_max
-        && geometry.active_zones_max >= wanted.active_zones_max
-        && geometry.append_blocks_max >= wanted.append_blocks_max
-        && geometry.transfer_blocks_max >= wanted.transfer_blocks_max;
-    if !is_alike {
+    if !geometry.covers(wanted) {
         return Err(ReplaceError::Geometry);
     }
     let mut drives = DriveSet::new(vec![Some(device)]);
