@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use zone::device::{Geometry, ZonedDevice};
+use zone::device::Geometry;
 
 /// Time between two questions to a busy array, and the most of them.
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(50);
@@ -181,28 +181,25 @@ pub fn install(
         Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),
         Err(error) => return Err(refused(error)),
     }
-    let newcomer = Newcomer::find(directory, Some(member), seek, volume.engine.geometry())?;
-    let (path, created) = (directory.path.join(&newcomer.table.path), newcomer.created);
+    let Newcomer { table, drive, uuid, created } =
+        Newcomer::find(directory, Some(member), seek, volume.engine.geometry())?;
+    let path = directory.path.join(&table.path);
+    let undo = |path: &Path| drop(created.then(|| std::fs::remove_file(path)));
+    let hosted = match hosting {
+        None => Ok((drive.into_device(), None)),
+        Some(hosting) => hosting.host(drive, u64::from(member)).map(|hosted| (hosted.device, hosted.pace)),
+    };
+    let (device, pace) = hosted.inspect_err(|_| undo(&path))?;
     let before = directory.file.clone();
-    directory.file.spare.retain(|spare| spare.uuid != newcomer.table.uuid);
-    let old = std::mem::replace(&mut directory.file.drive[usize::from(member)], newcomer.table);
+    directory.file.spare.retain(|spare| spare.uuid != table.uuid);
+    let old = std::mem::replace(&mut directory.file.drive[usize::from(member)], table);
     let old_path = directory.path.join(&old.path);
     directory.save()?;
-    let uuid = newcomer.uuid;
-    let (device, pace): (Box<dyn ZonedDevice>, Option<Pace>) = match hosting {
-        None => (newcomer.drive.into_device(), None),
-        Some(hosting) => {
-            let hosted = hosting.host(newcomer.drive, u64::from(member))?;
-            (hosted.device, hosted.pace)
-        }
-    };
     let accepted = volume.replace_member(now, DriveIndex(member), device, uuid);
     if let Err(error) = accepted {
         directory.file = before;
         directory.save()?;
-        if created {
-            let _ = std::fs::remove_file(path);
-        }
+        undo(&path);
         return match error {
             ReplaceError::Busy => Ok((Attempt::Busy, None)),
             error => Err(refused(error)),
