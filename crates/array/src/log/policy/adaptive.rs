@@ -19,7 +19,6 @@
 //! 5. **The last stripe of a victim** ([`Space::remainder_waits`]) is filled with blocks of clients instead of padding,
 //!    as long as some are about to write.
 
-use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
@@ -238,9 +237,7 @@ impl Space<'_> {
         let (wanted, other) =
             if is_large { (Stream::Large, Stream::Small) } else { (Stream::Small, Stream::Large) };
         // While no segment may be opened, what is open is all there is.
-        let may_not_open = self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
-            && self.stripes.stripes_with_room(self.core, wanted) == 0;
-        if may_not_open && self.stripes.stripes_with_room(self.core, other) > 0 {
+        if self.is_without_room(wanted) && self.stripes.stripes_with_room(self.core, other) > 0 {
             return other;
         }
         // Places that the other stream has left are used where a stripe would have to wait, until they are free for this one.

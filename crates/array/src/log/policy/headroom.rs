@@ -62,6 +62,16 @@ impl Space<'_> {
         room + u64::from(free) * self.stripes.segment_blocks()
     }
 
+    /// True when clients may open a segment: one is free beyond the reserve.
+    fn may_open_segment(&self) -> bool {
+        self.core.segments.free_segments() > GC_RESERVE_SEGMENTS
+    }
+
+    /// True when a stream of clients has no room in its open segments, and may open none.
+    pub(in crate::log) fn is_without_room(&self, stream: Stream) -> bool {
+        !self.may_open_segment() && self.stripes.stripes_with_room(self.core, stream) == 0
+    }
+
     /// True when a victim should be found because space is short.
     pub(in crate::log) fn must_collect(&self) -> bool {
         if self.core.is_biza() {
@@ -93,7 +103,7 @@ impl Space<'_> {
 
     /// True when clients have spent their headroom as far as the victim is collected.
     pub(in crate::log) fn clients_wait_for_victim(&self) -> bool {
-        let may_open = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        let may_open = self.may_open_segment();
         if !self.core.is_adaptive() || self.collector.stage == Gc::Idle || may_open {
             return false;
         }
@@ -107,7 +117,7 @@ impl Space<'_> {
     /// whoever waits, and what comes after that goes where it is.
     pub(in crate::log) fn has_room_for_another(&self, stream: Stream) -> bool {
         !self.core.is_adaptive()
-            || self.core.segments.free_segments() > GC_RESERVE_SEGMENTS
+            || self.may_open_segment()
             || self.stripes.has_unspoken_room(self.core, stream)
             || !Stream::CLIENTS.into_iter().any(|stream| self.stripes.waits_for_segment(self.core, stream))
     }

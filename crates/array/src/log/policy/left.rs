@@ -8,7 +8,6 @@
 //!             '──> Gc, when its own segment is full
 //! ```
 
-use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::core::Core;
 use crate::log::policy::Space;
 use crate::log::segment::SegmentSlot;
@@ -23,9 +22,8 @@ impl Space<'_> {
             return None;
         }
         let demanded = self.stream_in_demand();
-        let is_all_they_have = self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
-            && self.stripes.stripes_with_room(self.core, demanded) == 0;
-        if is_all_they_have {
+        // What they have left is all they have.
+        if self.is_without_room(demanded) {
             return None;
         }
         let is_quiet = |stream: &Stream| {
