@@ -113,7 +113,7 @@ impl Appender<'_> {
             if !self.stripes.has_idle_place(self.core, stream) || self.space().wants_more_zones(stream) {
                 self.fill_place(stream, fx);
             }
-            let own = self.pick_segment(stream);
+            let own = self.segment_of_batch(stream).or_else(|| self.pick_segment(stream));
             let Some(segment) = own.or_else(|| self.pick_of_collector(stream, fx)) else { return };
             assert!(
                 self.core.segments.get(segment).takes_stripes(),
@@ -177,6 +177,14 @@ impl Appender<'_> {
         let next = segment.writer.as_ref().map_or(layout.stripes, |writer| writer.next_stripe);
         self.stripes.stream(from).close(slot);
         self.note(Decision::HandsOver { segment: id, stripes: layout.stripes - next });
+    }
+
+    /// The segment of a batch, while it takes stripes: those that follow its first one go there, whatever is in flight, for one command of
+    /// each drive takes them all.
+    fn segment_of_batch(&self, stream: Stream) -> Option<SegmentSlot> {
+        let slot = *self.stripes.batch.as_ref()?.last()?;
+        let segment = self.core.segments.get(slot);
+        (segment.stream == stream && segment.takes_stripes()).then_some(slot)
     }
 
     /// The segment the next stripe goes to; `None` when none has room now.

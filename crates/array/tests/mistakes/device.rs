@@ -13,6 +13,8 @@ pub struct Inner {
     random: Random,
     /// Completions are delivered as soon as they are there.
     eager: bool,
+    /// Blocks of each Zone Write, in order.
+    writes: Vec<usize>,
 }
 
 /// A handle to a drive.
@@ -34,13 +36,18 @@ impl Device {
 
     fn over(drive: EmulatedDrive, seed: u64) -> Device {
         let geometry = *drive.geometry();
-        let inner = Inner { drive, waiting: Vec::new(), random: Random::from_seed(seed), eager: true };
+        let inner = Inner { drive, waiting: Vec::new(), random: Random::from_seed(seed), eager: true, writes: Vec::new() };
         Device { geometry, inner: Arc::new(Mutex::new(inner)) }
     }
 
     /// From now on commands take effect late and out of order.
     pub fn set_lazy(&self) {
         self.inner.lock().unwrap().eager = false;
+    }
+
+    /// Blocks of each Zone Write since this was asked last.
+    pub fn take_writes(&self) -> Vec<usize> {
+        std::mem::take(&mut self.inner.lock().unwrap().writes)
     }
 
     pub fn with<R>(&self, act: impl FnOnce(&mut EmulatedDrive) -> R) -> R {
@@ -64,7 +71,11 @@ impl ZonedDevice for Device {
     }
 
     fn submit(&mut self, _now: Instant, command: Command) {
-        self.inner.lock().unwrap().waiting.push(command);
+        let mut inner = self.inner.lock().unwrap();
+        if let Op::Write { frames, .. } = &command.op {
+            inner.writes.push(frames.len());
+        }
+        inner.waiting.push(command);
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {

@@ -4,6 +4,7 @@ use super::rig::{Rig, power_cycled, raid5};
 use super::shape::Shape;
 use array::log::Counters;
 use array::log::config::{ArrayConfig, Tuning};
+use array::log::policy::adaptive::DriveTraits;
 use base::random::Random;
 use zone::device::Areas;
 
@@ -71,6 +72,28 @@ fn hot_blocks_are_overwritten_in_their_slots() {
     println!("{cost:.3} blocks of flash for each of 90 % to 4 MiB");
     assert!((0.1..=0.25).contains(&cost), "{cost}");
     rig.verify_by(7);
+}
+
+#[test]
+fn what_leaves_slots_is_one_command_of_each_drive() {
+    let tuning = Tuning { write_area_zones: 1, ..Tuning::default() };
+    let mut rig = Rig::with_tuning(array().adaptive(DriveTraits::default()), tuning);
+    rig.rest();
+    let mut random = Random::from_seed(3);
+    let blocks = rig.config.volume_blocks;
+    // 510 slots are full by then.
+    (0..1_000).for_each(|_| rig.write_fua(random.below(blocks), 1));
+    rig.rest();
+    rig.device(0).take_writes();
+    let before = rig.volume.engine.counters().slot_blocks_moved;
+    (0..500).for_each(|_| rig.write_fua(random.below(blocks), 1));
+    rig.rest();
+    let moved = rig.volume.engine.counters().slot_blocks_moved - before;
+    let joined: Vec<usize> = rig.device(0).take_writes().into_iter().filter(|blocks| *blocks > 1).collect();
+    // Stripes of three blocks, for a sixteenth of the slots.
+    let commands = usize::try_from(moved).unwrap() / 3 / 11;
+    assert!(commands > 10, "{moved} blocks left");
+    assert_eq!(joined, vec![11; commands], "{moved} blocks left");
 }
 
 #[test]
