@@ -223,11 +223,11 @@ pub struct Serve {
 /// Options of windows of random write areas.
 #[derive(Debug, Args)]
 pub struct WindowOptions {
-    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off`, a
-    /// number, for which drives need random write areas, or `auto`: as many as drives and volume leave room for, at most 8, used
-    /// while that costs clients no time
-    #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
-    pub write_area: WriteAreaChoice,
+    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear: `off`, a number, for which
+    /// drives need random write areas, or `auto`: one for ten segments to spare, at most 8, used while that costs clients no time
+    /// [default: auto where drives have random write areas; off with the policy `fixed`]
+    #[arg(long, value_parser = parse_write_area, value_name = "ZONES")]
+    pub write_area: Option<WriteAreaChoice>,
     /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
     /// may then be older than what was acknowledged
     #[arg(long)]
@@ -905,7 +905,7 @@ pub struct NbdCompare {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteAreaChoice {
     Off,
-    /// As many as drives and volume leave room for.
+    /// As many as cost clients no space.
     Auto,
     /// So many, or the array is not served.
     Zones(u32),

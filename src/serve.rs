@@ -125,7 +125,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let wanted = Wanted::of(&directory.path, options, &directory.file.export)?;
     let control = control::bind(&directory.control_path())?;
     let sockets = listen(&wanted)?;
-    let tuning = tuning_of(options, directory.file.engine);
+    let tuning = tuning_of(options, directory.file.engine, &drives.devices);
     let lookout = Lookout::new(directory.file.drive.len(), &drives.absent);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
     let size_bytes = volume.engine.blocks() * BLOCK_BYTES_U64;
@@ -219,8 +219,13 @@ fn config_of(directory: &Directory, options: &ServiceOptions, recorder: Option<R
     }
 }
 
-fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
+fn tuning_of(
+    options: &ServiceOptions,
+    engine: EngineTable,
+    devices: &[Option<Box<dyn ZonedDevice>>],
+) -> Tuning {
     let EngineTable { policy, gc, gc_streams } = engine;
+    let write_area = write_area::choice_of(options.windows.write_area, policy, devices);
     Tuning {
         rebuild_rate: options.rebuild_rate.map(Rate::bytes_asked_for),
         stripe_tables_bytes_max: options.stripe_tables_memory,
@@ -241,9 +246,9 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
         accepts_lost_writes: options.windows.accept_lost_writes,
-        write_area_zones: write_area::zones_of(options.windows.write_area),
-        write_area_may_be_smaller: options.windows.write_area == WriteAreaChoice::Auto,
-        slot_use: write_area::use_of(options.windows.write_area),
+        write_area_zones: write_area::zones_of(write_area),
+        write_area_spare: (write_area == WriteAreaChoice::Auto).then_some(write_area::AUTO_SPARE_OF_ZONE),
+        slot_use: write_area::use_of(write_area),
         ..Tuning::default()
     }
 }

@@ -172,7 +172,7 @@ fn expect_options(options: &ServiceOptions) -> Result<()> {
         ("--index-memory", options.index_memory.is_some()),
         ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),
         ("--rebuild-rate", options.rebuild_rate.is_some()),
-        ("--write-area", options.windows.write_area != WriteAreaChoice::Off),
+        ("--write-area", options.windows.write_area.is_some_and(|choice| choice != WriteAreaChoice::Off)),
         ("--accept-lost-writes", options.windows.accept_lost_writes),
         ("--record", options.record.is_some()),
     ];

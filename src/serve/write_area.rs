@@ -2,6 +2,7 @@
 //! for, and says why.
 
 use crate::cli::WriteAreaChoice;
+use crate::directory::PolicyChoice;
 use crate::exit::Exit;
 use crate::status::AreaChoice;
 use anyhow::Result;
@@ -10,12 +11,31 @@ use array::log::area::NoWriteArea;
 use array::log::config::Tuning;
 use array::log::policy::slots::SlotUse;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
-use zone::device::Areas;
+use zone::device::{Areas, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// Most zones of each drive that `auto` takes: each of the first eight saves flash bytes (`lab run biza16`, docs/experiments.md), more
 /// were not measured.
 const AUTO_ZONES_MAX: u32 = 8;
+
+/// Segments to spare for each zone of each drive that `auto` takes: with one of twelve clients have 0.98 of the throughput at least, with
+/// four 0.97 (`lab run slots-auto`, docs/adr/0085).
+pub const AUTO_SPARE_OF_ZONE: u32 = 10;
+
+/// Choice of an operator. Who says nothing has `auto` where a drive has random write areas, and has not to hear of areas where none has;
+/// the paper's schemes have none.
+pub fn choice_of(
+    asked: Option<WriteAreaChoice>,
+    policy: PolicyChoice,
+    devices: &[Option<Box<dyn ZonedDevice>>],
+) -> WriteAreaChoice {
+    let has_areas = || devices.iter().flatten().any(|device| device.geometry().areas.is_some());
+    match asked {
+        Some(choice) => choice,
+        None if policy != PolicyChoice::Fixed && has_areas() => WriteAreaChoice::Auto,
+        None => WriteAreaChoice::Off,
+    }
+}
 
 /// Zones of each drive that are asked for.
 pub fn zones_of(choice: WriteAreaChoice) -> u32 {
@@ -40,7 +60,7 @@ pub fn use_of(choice: WriteAreaChoice) -> SlotUse {
 /// When there can be no such area: what is in its way, and what to do.
 pub fn expect(shard: &Shard, drives: &DriveSet, tuning: &Tuning) -> Result<()> {
     if let Some(AreaChoice { zones_per_drive, why }) = choice(shard, drives, tuning)
-        && tuning.write_area_may_be_smaller
+        && tuning.write_area_spare.is_some()
     {
         log::info!("--write-area auto: {zones_per_drive} zones of each drive: {why}");
         return Ok(());
@@ -58,10 +78,14 @@ pub fn choice(shard: &Shard, drives: &DriveSet, asked: &Tuning) -> Option<AreaCh
         return None;
     } else if zones == 0 && shard.had_write_area() {
         "given up, for a drive refused an area or space ran out".to_owned()
-    } else if !asked.write_area_may_be_smaller {
+    } else if asked.write_area_spare.is_none() {
         "as asked for".to_owned()
     } else if zones == AUTO_ZONES_MAX {
         "the most that `auto` takes".to_owned()
+    } else if shard.no_write_area(zones + 1).is_none() && zones == shard.segments_spare() / AUTO_SPARE_OF_ZONE
+    {
+        let spare = shard.segments_spare();
+        format!("`auto` takes one for {AUTO_SPARE_OF_ZONE} segments to spare, of which there are {spare}")
     } else {
         match shard.no_write_area(zones + 1) {
             Some(NoWriteArea::TooMany { zones_max: 1.. }) => {

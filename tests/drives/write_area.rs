@@ -95,7 +95,7 @@ fn what_slots_hold_outlives_kill_9_and_a_drive() {
         if let Some(drive) = lost {
             std::fs::remove_file(dir.join(format!("drive-{drive}.zns"))).unwrap();
         }
-        // The area is not asked for any more, and what it held goes to the log.
+        // What the area held goes to the log.
         let server = Server::serve_degraded(&dir);
         verify(&server, 5);
         assert!(status(&dir)["write_area"].is_null() || write_area(&dir)["live"] == 0, "{}", status(&dir));
@@ -107,18 +107,24 @@ fn what_slots_hold_outlives_kill_9_and_a_drive() {
     }
 }
 
+/// Makes an array of 16 MiB on drives of so many zones, of which so many may be active.
+#[track_caller]
+fn create(dir: &Path, zones: &str, max_open: &str) {
+    let make = ["create", text(dir), "--size", "16MiB", "--zones", zones, "--zone-capacity", "512KiB"];
+    let windows = ["--max-open", max_open, "--zrwa-window", "64KiB", "--zrwa-granule", "16KiB"];
+    let made = run_for(SOON, zoneweave().args(make).args(windows));
+    assert_eq!(made.code(), Some(0), "{made}");
+}
+
 #[test]
 fn auto_takes_what_there_is_room_for_and_says_why() {
     let scratch = Scratch::below(MEMORY, "slotsauto");
     let auto = ["--write-area", "auto"];
-    // Many active zones and little data leave room for more than is taken.
+    // Many active zones and segments to spare leave room for more than is taken.
     let roomy = scratch.join("roomy");
-    let make = ["create", text(&roomy), "--size", "16MiB", "--zones", "200", "--zone-capacity", "512KiB"];
-    let windows = ["--max-open", "40", "--zrwa-window", "64KiB", "--zrwa-granule", "16KiB"];
-    let made = run_for(SOON, zoneweave().args(make).args(windows));
-    assert_eq!(made.code(), Some(0), "{made}");
-    // Few of them, for there are few zones.
-    let tight = scratch.join("tight");
+    create(&roomy, "200", "40");
+    // Few of them, for there are few active zones; or few segments to spare.
+    let (tight, scarce) = (scratch.join("tight"), scratch.join("scarce"));
     // None, for drives have no windows, or the array is of another kind.
     let (plain, mirror) = (scratch.join("plain"), scratch.join("mirror"));
     let up = |dir: &Path, options: &[&str]| Server::up(dir, &[options, &auto[..]].concat());
@@ -139,21 +145,27 @@ fn auto_takes_what_there_is_room_for_and_says_why() {
         zones
     };
     assert_eq!(of(Server::serve_with(&roomy, &auto), &roomy, "the most that `auto` takes"), 8);
-    let some = of(up(&tight, &with_windows), &tight, "leave room for no more");
+    create(&tight, "60", "14");
+    let some = of(Server::serve_with(&tight, &auto), &tight, "leave room for no more");
     assert!((1..8).contains(&some), "{some}");
+    assert_eq!(of(up(&scarce, &with_windows), &scarce, "one for 10 segments to spare"), 0);
     assert_eq!(of(up(&plain, &["--size", "64MiB"]), &plain, "drive 0 has no random write areas"), 0);
     let mirrors = [&with_windows[..], &["--level", "raid01"]].concat();
     assert_eq!(of(up(&mirror, &mirrors), &mirror, "mirrors"), 0);
-    // What is asked for by number is told, too; `off` says nothing.
+    // What is asked for by number is told, too; `off` says nothing. Who says nothing has `auto` where drives have windows.
     let server = Server::serve_with(&tight, &["--write-area", "1"]);
     assert_eq!(
         (&write_area(&tight)["zones_per_drive"], &write_area(&tight)["why"]),
         (&1.into(), &"as asked for".into())
     );
     server.stop();
-    let server = Server::serve(&tight);
-    assert!(write_area(&tight).is_null(), "{}", write_area(&tight));
-    server.stop();
+    for (dir, options, zones) in
+        [(&tight, &["--write-area", "off"][..], None), (&tight, &[], Some(some)), (&plain, &[], None)]
+    {
+        let server = Server::serve_with(dir, options);
+        assert_eq!(write_area(dir)["zones_per_drive"].as_u64(), zones, "{}", write_area(dir));
+        server.stop();
+    }
 }
 
 #[test]
@@ -275,7 +287,7 @@ fn blocks_go_by_lifetimes_where_the_array_says_so() {
     assert!(area["absorbed"].as_u64().unwrap() >= BLOCKS, "blocks are overwritten in their slots: {area}");
     server.kill_9();
     // Without an area blocks are placed by lifetime alone.
-    let server = Server::serve(&dir);
+    let server = Server::serve_with(&dir, &["--write-area", "off"]);
     verify(&server, 3);
     write(&server, 5);
     let told = run_for(SOON, zoneweave().args(["status", text(&dir)])).stdout;

@@ -621,7 +621,7 @@ impl Plan {
             wide_entries: self.members.is_multiple_of(3),
             accepts_lost_writes: false,
             write_area_zones: self.areas.as_ref().map_or(0, |areas| areas.write_area),
-            write_area_may_be_smaller: false,
+            write_area_spare: self.areas.as_ref().and_then(|areas| areas.may_be_smaller.then_some(1)),
             lifetimes: self.lifetimes(),
             slot_use: self.slot_use(),
             tuned: self.tuned(),

@@ -153,8 +153,9 @@ pub struct Tuning {
     pub accepts_lost_writes: bool,
     /// Zones of each drive that the write area gets (ADR 53); none without one.
     pub write_area_zones: u32,
-    /// Fewer will do where drives or volume leave no room for as many; else there is no write area then.
-    pub write_area_may_be_smaller: bool,
+    /// It has one zone for so many segments to spare at most, and fewer where drives or volume leave no room for as many. Without this
+    /// it has all zones or none.
+    pub write_area_spare: Option<u32>,
     /// How it is told which blocks are worth a slot of it (ADR 54).
     pub lifetimes: Lifetimes,
     /// What slots of it are for (ADR 85).
@@ -206,7 +207,7 @@ impl Default for Tuning {
             wide_entries: false,
             accepts_lost_writes: false,
             write_area_zones: 0,
-            write_area_may_be_smaller: false,
+            write_area_spare: None,
             lifetimes: Lifetimes::default(),
             slot_use: SlotUse::default(),
             tuned: Tuned::default(),
@@ -403,10 +404,14 @@ impl ArrayConfig {
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn affords(&self, segments: u32, open: u32) -> bool {
-        let zones_min = self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + open;
         let Sealed { by_gain, .. } = self.sealed(self.segments_overhead() + segments);
-        let affords = self.volume_blocks <= without_tombstones(by_gain);
-        self.geometry.active_zones_max >= zones_min && affords
+        self.has_active_zones(open) && self.volume_blocks <= without_tombstones(by_gain)
+    }
+
+    /// True when drives allow so many active zones beside those of clients and what serves them.
+    #[must_use]
+    pub fn has_active_zones(&self, more: u32) -> bool {
+        self.geometry.active_zones_max >= self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + more
     }
 
     /// Returns what sealed segments hold when all but so many are sealed.

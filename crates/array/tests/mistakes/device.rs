@@ -36,7 +36,13 @@ impl Device {
 
     fn over(drive: EmulatedDrive, seed: u64) -> Device {
         let geometry = *drive.geometry();
-        let inner = Inner { drive, waiting: Vec::new(), random: Random::from_seed(seed), eager: true, writes: Vec::new() };
+        let inner = Inner {
+            drive,
+            waiting: Vec::new(),
+            random: Random::from_seed(seed),
+            eager: true,
+            writes: Vec::new(),
+        };
         Device { geometry, inner: Arc::new(Mutex::new(inner)) }
     }
 

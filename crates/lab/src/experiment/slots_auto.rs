@@ -1,7 +1,7 @@
-//! The write area by default: what adapts with as many zones as `--write-area auto` would take, beside the same without (ADR 85).
+//! The write area by default: what adapts with as many zones as `--write-area auto` takes, beside the same without (ADR 85).
 //!
-//! Arrays of 63 segments of ZN540s have 12 or 25 to spare, and an area of one zone of each drive is felt there. Those of 500 segments of
-//! PM1731as have hundreds, and active zones besides: there the area gets a fiftieth of what is to spare.
+//! Arrays of 63 segments of ZN540s have 12 to 63 to spare, and an area of one zone of each drive takes a twelfth of it. Those of 500 segments of
+//! PM1731as have a hundred and more: there the area has eight zones of each drive, the most.
 
 use super::Conditions;
 use super::Experiment;
@@ -30,9 +30,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Settings that are drawn, and the seed that draws them.
 const DRAWN: usize = 24;
 const SEED: u64 = 85;
-/// Per cent in reserve. With the last, small arrays open as many segments for clients as leave no active zones for an area.
+/// Per cent in reserve.
 const RESERVES: [u32; 3] = [20, 40, 100];
-const NO_AREA_FROM: u32 = 100;
 /// Writes in flight.
 const DEPTHS: [u32; 5] = [1, 2, 8, 32, 64];
 /// Settings that are drawn of large arrays, and their seed.
@@ -42,12 +41,9 @@ const LARGE_SEED: u64 = 86;
 const LARGE_SEGMENTS: u64 = 500;
 const LARGE_ZONE_BLOCKS: u32 = 352;
 const LARGE_MIB: u32 = 2_062;
-/// Segments to spare for each zone of the area. With one of fifty less, the collector moves a fiftieth more where all it does is for want
-/// of space.
-const SPARE_OF_ZONE: u32 = 50;
-/// Zones of the area of each drive; 40 % in reserve leave room for one.
-const ZONES: [u32; 2] = [1, 4];
-const LARGE_ZONES: [u32; 1] = [8];
+/// Zones of each drive that are asked for, and segments to spare for each, as with `--write-area auto`.
+const ZONES: u32 = 8;
+const SPARE_OF_ZONE: u32 = 10;
 /// Throughput is at least so much of that without, bytes of flash at most so many times those.
 const PART_OF_THROUGHPUT: f64 = 0.98;
 const TIMES_FLASH: f64 = 1.0;
@@ -64,10 +60,7 @@ struct Drawn {
 
 /// The settings, each once.
 fn drawn() -> Vec<Drawn> {
-    let mut small = draw(SEED, DRAWN, false);
-    // More of them open as many segments as leave no active zones for an area: that is not measured.
-    small.retain(|one| one.reserved_percent < NO_AREA_FROM);
-    [small, draw(LARGE_SEED, LARGE_DRAWN, true)].concat()
+    [draw(SEED, DRAWN, false), draw(LARGE_SEED, LARGE_DRAWN, true)].concat()
 }
 
 fn draw(seed: u64, count: usize, is_large: bool) -> Vec<Drawn> {
@@ -87,11 +80,6 @@ fn draw(seed: u64, count: usize, is_large: bool) -> Vec<Drawn> {
     all
 }
 
-/// Zones of an area that are asked for in a setting.
-fn zones_of(one: Drawn) -> &'static [u32] {
-    if one.is_large { &LARGE_ZONES } else { &ZONES }
-}
-
 fn cell(one: Drawn, zones: u32) -> Cell {
     let setting = Setting {
         queue_depth: Some(one.depth),
@@ -107,22 +95,20 @@ fn cell(one: Drawn, zones: u32) -> Cell {
 }
 
 fn cells() -> Vec<Cell> {
-    let with =
-        |one| std::iter::once(0).chain(zones_of(one).iter().copied()).map(move |zones| cell(one, zones));
-    drawn().into_iter().flat_map(with).collect()
+    drawn().into_iter().flat_map(|one| [cell(one, 0), cell(one, ZONES)]).collect()
 }
 
-/// As `auto` uses slots.
+/// As `auto` takes zones and uses slots.
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let mut plan = plan_of(cell, conditions)?;
     plan.slot_use = SlotUse::Idle;
-    if let Setting { volume_mib: Some(_), reserved_percent: Some(percent), .. } = cell.setting {
-        plan.write_area_zones = 0;
+    let Setting { volume_mib, reserved_percent, write_area_zones, .. } = cell.setting;
+    if let (Some(_), Some(percent)) = (volume_mib, reserved_percent) {
+        plan.write_area_zones = write_area_zones.unwrap_or(0);
         plan.fill_so_many(LARGE_SEGMENTS, LARGE_ZONE_BLOCKS, percent)?;
-        let zones = plan.config()?.segments_spare() / SPARE_OF_ZONE;
-        plan.write_area_zones = cell.setting.write_area_zones.unwrap_or(0).min(zones);
         plan.afford_write_area()?;
     }
+    plan.write_area_zones = plan.write_area_zones.min(plan.config()?.write_area_zones_worth(SPARE_OF_ZONE));
     measure_plan(plan, cell, conditions)
 }
 
@@ -136,19 +122,14 @@ fn name_of(one: Drawn) -> String {
 fn judge(draft: &mut Draft) {
     let all = drawn();
     for one in all.iter().copied() {
-        let without = cell(one, 0);
-        for zones in zones_of(one).iter().copied() {
-            let with = cell(one, zones);
-            let times =
-                |draft: &Draft, metric: Metric| draft.mean(&with, metric) / draft.mean(&without, metric);
-            let name = format!("{}, {zones} zones", name_of(one));
-            let holds = times(draft, FLASH_BYTES) <= TIMES_FLASH;
-            draft.check(format!("{name}: no more bytes of flash than without"), holds);
-            let holds = times(draft, WRITE_THROUGHPUT) >= PART_OF_THROUGHPUT;
-            draft.check(format!("{name}: at least {PART_OF_THROUGHPUT} of the throughput without"), holds);
-        }
+        let (without, with) = (cell(one, 0), cell(one, ZONES));
+        let times = |draft: &Draft, metric: Metric| draft.mean(&with, metric) / draft.mean(&without, metric);
+        let name = name_of(one);
+        let holds = times(draft, FLASH_BYTES) <= TIMES_FLASH;
+        draft.check(format!("{name}: no more bytes of flash than without"), holds);
+        let holds = times(draft, WRITE_THROUGHPUT) >= PART_OF_THROUGHPUT;
+        draft.check(format!("{name}: at least {PART_OF_THROUGHPUT} of the throughput without"), holds);
     }
-    let small: Vec<Drawn> = all.iter().copied().filter(|one| !one.is_large).collect();
     let titles = [
         ("slots-auto-flash", "Bytes of flash", "bytes of flash per byte", FLASH_BYTES),
         ("slots-auto-throughput", "Throughput", "throughput (MiB/s)", WRITE_THROUGHPUT),
@@ -156,9 +137,9 @@ fn judge(draft: &mut Draft) {
         ("slots-auto-p9999", "99.99th percentile", "99.99th percentile (us)", P9999),
     ];
     for (id, title, y_title, metric) in titles {
-        let row = |zones: u32| {
-            let cells: Vec<Cell> = small.iter().map(|one| cell(*one, zones)).collect();
-            draft.bars(&format!("{zones} zones"), &cells, metric)
+        let row = |(name, zones): (&str, u32)| {
+            let cells: Vec<Cell> = all.iter().map(|one| cell(*one, zones)).collect();
+            draft.bars(name, &cells, metric)
         };
         let plot = Plot {
             id,
@@ -166,9 +147,9 @@ fn judge(draft: &mut Draft) {
             caption: "Writes of 4 KiB to an array that adapts and collects.",
             x_title: "setting",
             y_title,
-            x: Horizontal::Names(small.iter().map(|one| name_of(*one)).collect()),
+            x: Horizontal::Names(all.iter().map(|one| name_of(*one)).collect()),
             shape: Shape::Bars,
-            series: std::iter::once(0).chain(ZONES).map(row).collect(),
+            series: [("without", 0), ("auto", ZONES)].map(row).into(),
         };
         draft.plot(plot);
     }

@@ -43,6 +43,9 @@ pub struct DriveAreas {
     /// Slots are used only where they cost no time: while few blocks were under way in so many writes of late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_writes: Option<u32>,
+    /// The area gets fewer zones where there is no room for as many, and none where no segment is to spare for each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_smaller: bool,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -127,7 +130,7 @@ impl DriveAreas {
         let random = &mut Random::from_seed(seed ^ 0x6964_6c65);
         let is_idle = self.write_area > 0 && !self.at_any_depth && random.chance(1, 3);
         let idle_writes = is_idle.then(|| pick(random, &[4, 16, Tuned::default().demand_writes]));
-        DriveAreas { idle_writes, ..self }
+        DriveAreas { idle_writes, may_be_smaller: is_idle && random.chance(1, 2), ..self }
     }
 
     /// Areas for the baseline after ZRAID: it writes windows itself.
@@ -147,6 +150,7 @@ impl DriveAreas {
             lifetimes: Forecasts::Off,
             at_any_depth: false,
             idle_writes: None,
+            may_be_smaller: false,
             fates,
         }
     }
@@ -192,6 +196,7 @@ impl Plan {
             lifetimes: Forecasts::Off,
             at_any_depth: false,
             idle_writes: None,
+            may_be_smaller: false,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
         let areas = areas.or_write_area(self.seed);

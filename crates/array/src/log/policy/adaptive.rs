@@ -202,7 +202,9 @@ impl ArrayConfig {
         if !traits.has_write_buffer {
             return one;
         }
-        let affordable = |config: &ArrayConfig| config.validate().is_ok() && config.has_spare_for_open(shape);
+        let affordable = |config: &ArrayConfig| {
+            config.validate().is_ok() && config.has_spare_for_open(shape) && config.leaves_zones_for_area()
+        };
         let more_large =
             (small_segments_max + 1..=large_segments_max).map(|large| (small_segments_max, large));
         let counts = (1..=small_segments_max).rev();
@@ -429,7 +431,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::config::test_array;
+    use crate::log::config::{Tuning, test_array};
+    use zone::device::Areas;
 
     fn array(zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
         test_array::array(400, zones, active_zones_max, percent)
@@ -451,6 +454,30 @@ mod tests {
         assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (2, 2));
         let no_room_for_two = array(40, 14, 100).adaptive(buffered);
         assert_eq!((open(&no_room_for_two), no_room_for_two.group_stripes), ((1, 0), 1024));
+    }
+
+    #[test]
+    fn a_write_area_of_one_zone_has_active_zones() {
+        let areas = Areas { zones_max: 14, window_blocks: 64, granule_blocks: 4, explicit_commit: true };
+        let adapted = |active_zones_max| {
+            let mut config = array(1000, active_zones_max, 80);
+            config.geometry.areas = Some(areas);
+            config.adaptive(DriveTraits::default())
+        };
+        let afforded = |config: &ArrayConfig| {
+            config.write_area_zones(&Tuning { write_area_zones: 1, ..Tuning::default() })
+        };
+        // Drives with windows, active zones, segments of clients, zones of an area.
+        for (active_zones_max, segments, zones) in
+            [(14, (4, 4), 1), (15, (4, 5), 1), (16, (4, 6), 1), (13, (4, 4), 0), (8, (3, 2), 0)]
+        {
+            let config = adapted(active_zones_max);
+            assert_eq!(
+                (open(&config), afforded(&config)),
+                (segments, zones),
+                "{active_zones_max} active zones"
+            );
+        }
     }
 
     #[test]
