@@ -146,6 +146,7 @@ impl Drive {
     /// The blocks that damage hits: written ones in its scope.
     fn hit(&self, damage: &Damage, layout: &Layout) -> Vec<(u32, u32)> {
         let random = &mut Random::from_seed(damage.seed);
+        let of_windows = &mut Random::from_seed(damage.seed ^ 0x7769_6e64);
         let footer = layout.footer_offset();
         let mut hit = Vec::new();
         for zone in 0..self.media().geometry().zones {
@@ -171,6 +172,11 @@ impl Drive {
             hit.extend(
                 blocks.filter(|_| random.chance(damage.per_mille, 1_000)).map(|offset| (zone, offset)),
             );
+            if matches!(damage.scope, Scope::All | Scope::Open) {
+                let window = self.media().window_blocks(ZoneIndex(zone)).into_iter();
+                let window = window.filter(|_| of_windows.chance(damage.per_mille, 1_000));
+                hit.extend(window.map(|offset| (zone, offset)));
+            }
         }
         hit
     }

@@ -564,6 +564,7 @@ impl Drive {
         if let Op::Reset = command.op {
             self.before_reset(command.zone);
         }
+        self.make_readable(&command);
         let flushes = matches!(command.op, Op::Flush);
         let mut completion = self.run(command);
         if flushes {
@@ -668,6 +669,16 @@ impl Drive {
         };
         let op = std::mem::replace(&mut command.op, Op::Flush);
         Some(refused(Command { token: command.token, zone, op }, status))
+    }
+
+    /// A block of a window that is written again can be read.
+    fn make_readable(&mut self, command: &Command) {
+        if let Op::Write { offset, frames } = &command.op
+            && self.media.has_area(command.zone)
+        {
+            let blocks = *offset..*offset + u32::try_from(frames.len()).expect("a transfer");
+            self.faults.unreadable.retain(|(at, block)| *at != command.zone.0 || !blocks.contains(block));
+        }
     }
 
     /// A zone is about to be reset.

@@ -21,6 +21,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "area-pointer-ahead",
     "area-refused",
     "area-unlike-drives",
+    "area-window-gone-another-rots",
     "area-window-gone-header-rots",
     "area-window-gone-misread",
     "area-windows-committed",
