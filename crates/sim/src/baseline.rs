@@ -47,9 +47,9 @@ pub(crate) fn mount_array(
         }
         // A mount that is refused changes nothing.
         Err(MountError::WrongDrive { .. }) if put_in_order(service, bays) => Ok(Mounted::Again),
-        Err(MountError::Drive { member: place, .. } | MountError::Damaged { member: place, .. })
-            if bays.leave_out(place, &service.ledger) =>
-        {
+        Err(
+            ref error @ (MountError::Drive { member: place, .. } | MountError::Damaged { member: place, .. }),
+        ) if may_be_damaged(service, error) && bays.leave_out(place, &service.ledger) => {
             // As the message asks for. Others may have been told who was away.
             bays.blame_the_absent(&mut service.ledger);
             service.ledger.count("mounts without a drive that fails", 1);
@@ -79,6 +79,14 @@ fn mount_devices(array: &Array, devices: Devices, now: Instant) -> Result<Volume
         }
         Array::Log(_) => panic!("only asked of the baseline"),
     }
+}
+
+/// False for blocks of ZRAID that are not there while all drives keep their windows: no block rots in its runs, and write pointers tell of
+/// nothing that a drive lacks which is still believed.
+fn may_be_damaged(service: &Service, error: &MountError) -> bool {
+    let keep_windows = !(0..service.plan.members).any(|member| service.plan.gives_windows_up(member));
+    let is_damage = matches!(error, MountError::Damaged { .. });
+    !(is_damage && keep_windows && matches!(service.array, Array::Zraid(_)))
 }
 
 /// An operator puts every drive where it belongs; false when they all were.
