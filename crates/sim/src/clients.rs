@@ -46,6 +46,8 @@ pub(crate) enum What {
 pub(crate) enum Answered {
     Done,
     Failed,
+    /// A write failed, where zones that failed may have taken the space along.
+    OutOfSpace,
     /// These blocks are to be asked for again, each alone.
     AskAlone(Range<u64>),
 }
@@ -222,7 +224,7 @@ fn on_failed(id: u64, what: &What, ledger: &Ledger) -> Result<Answered, Failure>
         What::Observe { lba, blocks } if *blocks > 1 => Ok(Answered::AskAlone(*lba..lba + blocks)),
         _ if !ledger.is_tolerable() => Ok(Answered::Failed),
         // Zones that failed take their space along; a full volume may then have none left.
-        What::Write { .. } if ledger.has_lost_space() => Ok(Answered::Failed),
+        What::Write { .. } if ledger.has_lost_space() => Ok(Answered::OutOfSpace),
         What::Write { lba, blocks, .. } => {
             Err(Failure::at(*lba, format!("request {id}, a write of {lba}+{blocks}, failed without cause")))
         }

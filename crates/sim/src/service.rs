@@ -14,6 +14,7 @@ use crate::rack::SharedRack;
 use crate::slots::SlotJudge;
 use crate::tally::{Failure, Tally};
 use array::engine::Engine;
+use array::log::area::AreaState;
 use array::request::{Reply, Request, RequestId, RequestOp};
 use base::time::{Instant, Nanos};
 use base::units::{DriveIndex, Lba, index_of};
@@ -185,10 +186,22 @@ impl Service {
         match self.clients.on_reply(self.now, &reply, &self.ledger, &mut self.tally)? {
             Answered::Done => self.volume().clients_view().frames().give_many(&mut reply.frames),
             Answered::Failed => {}
+            Answered::OutOfSpace => return self.expect_no_write_area(reply.id.0),
             // One bad block fails them all: ask for each alone.
             Answered::AskAlone(mut blocks) => return blocks.try_for_each(|lba| self.observe(lba, 1)),
         }
         Ok(())
+    }
+
+    /// Zones of the write area are space that clients have before a write fails.
+    fn expect_no_write_area(&mut self, id: u64) -> Result<(), Failure> {
+        let area = self.volume().log().map(|volume| volume.engine.slot_demand().area);
+        if matches!(area, None | Some(AreaState::Closed { .. })) {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "request {id}, a write, fails for want of space, and the write area has zones"
+        )))
     }
 
     /// Asks for the first read of blocks after a crash: what is read then is what there is.
