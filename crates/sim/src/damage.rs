@@ -51,6 +51,10 @@ impl Drive {
                 self.faults.misreads += count;
                 "misdirected reads"
             }
+            Step::MisreadAt { member, at } => {
+                power.arm(at, Some(member), Blow::Misread);
+                "misdirected reads"
+            }
             Step::Stale { count, .. } => {
                 self.remember_resets();
                 self.faults.stale_reads += count;
@@ -143,7 +147,7 @@ impl Drive {
         zones.map(ZoneIndex).filter(|zone| self.media().has_area(*zone)).collect()
     }
 
-    /// The blocks that damage hits: written ones in its scope.
+    /// The blocks that damage hits: written ones in its scope. Those in windows are drawn from a stream of their own.
     fn hit(&self, damage: &Damage, layout: &Layout) -> Vec<(u32, u32)> {
         let random = &mut Random::from_seed(damage.seed);
         let of_windows = &mut Random::from_seed(damage.seed ^ 0x7769_6e64);

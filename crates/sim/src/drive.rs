@@ -550,6 +550,10 @@ impl Drive {
                 self.execute(index, now, trace);
                 self.misplace(index, trace);
             }
+            Some(Blow::Misread) => {
+                self.faults.misreads += 1;
+                self.execute(index, now, trace);
+            }
             None => self.execute(index, now, trace),
         }
     }

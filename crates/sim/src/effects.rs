@@ -43,7 +43,7 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Rates { .. } => "rates changed",
         Step::Rot(_) => "blocks rot",
         Step::Unreadable(_) => "blocks unreadable",
-        Step::Misread { .. } => "misdirected reads",
+        Step::Misread { .. } | Step::MisreadAt { .. } => "misdirected reads",
         Step::Stale { .. } => "stale reads",
         Step::Miswrite { .. } => "misdirected write",
         Step::WriteFault { .. } => "write fault",
@@ -102,7 +102,7 @@ fn damage_unmet(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     for step in &scenario.steps {
         let Some(member) = step.member() else { continue };
         let (met, what) = match step {
-            Step::Misread { .. } | Step::Stale { .. } => {
+            Step::Misread { .. } | Step::MisreadAt { .. } | Step::Stale { .. } => {
                 (wrong_reads(outcome, member), "every read is right")
             }
             Step::WriteFault { .. } => {

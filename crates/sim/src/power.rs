@@ -13,6 +13,8 @@ pub enum Blow {
     WriteFault,
     /// The data of the command lands in another place.
     Miswrite,
+    /// The command, or else the next read, returns the data of another place.
+    Misread,
 }
 
 /// A fuse.

@@ -121,6 +121,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "lost-mapping-block",
     "lost-mapping-block-dead-segment",
     "memory-pressure",
+    "misdirected-read-as-it-is-asked-again",
     "misdirected-read-in-rescue",
     "misdirected-read-of-a-filler",
     "misdirected-read-of-the-right-one",

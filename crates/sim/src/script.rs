@@ -65,6 +65,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Rot(_)
             | Step::Unreadable(_)
             | Step::Misread { .. }
+            | Step::MisreadAt { .. }
             | Step::Stale { .. }
             | Step::Miswrite { .. }
             | Step::Zone { .. }
@@ -126,6 +127,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.hiccup();
     author.meet_rival();
     author.refuse_areas();
+    author.misdirect_later();
     author.steps.iter().for_each(Step::check);
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
@@ -430,6 +432,23 @@ impl Author<'_> {
             if random.chance(1, 30) {
                 let count = 1 + u32::try_from(random.below(4)).expect("a small number");
                 self.steps.push(Step::AreaRefuse { member, count });
+            }
+        }
+    }
+
+    /// Who misdirects reads does so again, one read later or many, in one run in three. Drawn last, from a stream of its own.
+    fn misdirect_later(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x6c61_7465);
+        if !random.chance(1, 3) {
+            return;
+        }
+        for step in std::mem::take(&mut self.steps) {
+            let misdirects = if let Step::Misread { member, .. } = step { Some(member) } else { None };
+            self.steps.push(step);
+            let Some(member) = misdirects else { continue };
+            for _ in 0..=random.below(4) {
+                let skip = u32::try_from(random.below(60)).expect("a small number");
+                self.steps.push(Step::MisreadAt { member, at: At { kind: Kind::Read, skip } });
             }
         }
     }

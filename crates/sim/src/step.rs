@@ -18,6 +18,7 @@
 //!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
 //!   unreadable 1 40 all 77               blocks can no longer be read
 //!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
+//!   misread 1 at read+7                  a later one returns another block
 //!   miswrite 1 [at chunk+4]              a write lands in another place
 //!   write-fault 1 [at chunk+4]           a write is refused
 //!   area take 1 77   area drop 1         a drive finishes a zone by itself; its windows are gone after the power failed
@@ -229,9 +230,10 @@ pub enum Step {
     AreaDrop { member: usize },
     /// Another server mounts the array on the same drives and writes, while this one has it.
     Rival { blocks: u64, seed: u64 },
-    /// A drive refuses the next openings of zones with random write areas. The last one: where a step stands is in the hashes of event
-    /// logs.
+    /// A drive refuses the next openings of zones with random write areas.
     AreaRefuse { member: usize, count: u32 },
+    /// A later read returns the data of another place. The last one: where a step stands is in the hashes of event logs.
+    MisreadAt { member: usize, at: At },
 }
 
 impl Step {
@@ -242,6 +244,7 @@ impl Step {
             Step::Rot(_)
                 | Step::Unreadable(_)
                 | Step::Misread { .. }
+                | Step::MisreadAt { .. }
                 | Step::Stale { .. }
                 | Step::Miswrite { .. }
                 | Step::Zone { .. }
@@ -287,6 +290,7 @@ impl Step {
             | Step::Hiccup { member, .. }
             | Step::Fail { member }
             | Step::Misread { member, .. }
+            | Step::MisreadAt { member, .. }
             | Step::Stale { member, .. }
             | Step::Miswrite { member, .. }
             | Step::WriteFault { member, .. }
@@ -367,6 +371,7 @@ impl fmt::Display for Step {
             Step::Rot(damage) => write!(f, "rot {damage}"),
             Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
             Step::Misread { member, count } => write!(f, "misread {member} {count}"),
+            Step::MisreadAt { member, at } => write!(f, "misread {member} at {at}"),
             Step::Stale { member, count } => write!(f, "stale {member} {count}"),
             Step::Miswrite { member, at } => write!(f, "miswrite {member} at {at}"),
             Step::WriteFault { member, at } => write!(f, "write-fault {member} at {at}"),
@@ -504,7 +509,13 @@ impl Words<'_> {
             "scrub" => Step::Scrub { repair: self.flag("repair")? },
             "rot" => Step::Rot(self.damage()?),
             "unreadable" => Step::Unreadable(self.damage()?),
-            "misread" => Step::Misread { member: self.number()?, count: self.number()? },
+            "misread" => {
+                let member = self.number()?;
+                match self.0.next()? {
+                    "at" => Step::MisreadAt { member, at: self.at()? },
+                    count => Step::Misread { member, count: count.parse().ok()? },
+                }
+            }
             "stale" => Step::Stale { member: self.number()?, count: self.number()? },
             "miswrite" => Step::Miswrite { member: self.number()?, at: self.must_when("at")? },
             "write-fault" => Step::WriteFault { member: self.number()?, at: self.must_when("at")? },
@@ -585,6 +596,7 @@ mod tests {
             "rot 1 40 any open 77",
             "unreadable 1 40 data all 77",
             "misread 1 3",
+            "misread 1 at read+7",
             "stale 1 3",
             "miswrite 1 at chunk+4",
             "write-fault 1 at move+4",

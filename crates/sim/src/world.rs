@@ -129,6 +129,7 @@ impl World {
             | Step::Rot(_)
             | Step::Unreadable(_)
             | Step::Misread { .. }
+            | Step::MisreadAt { .. }
             | Step::Stale { .. }
             | Step::Miswrite { .. }
             | Step::WriteFault { .. }

@@ -165,7 +165,7 @@ impl BlockDevice for Door {
                 drives[place].die();
                 self.disk.die();
             }
-            Some(Blow::WriteFault | Blow::Miswrite) | None => {}
+            Some(Blow::WriteFault | Blow::Miswrite | Blow::Misread) | None => {}
         }
     }
 

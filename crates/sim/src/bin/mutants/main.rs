@@ -334,7 +334,7 @@ const FEATURES: &[Feature] = &[
     without!("rot superblocks", Step::Rot(sim::Damage { scope: sim::Scope::Superblocks, .. })),
     without!("rot", Step::Rot(sim::Damage { scope: sim::Scope::All | sim::Scope::Open, .. })),
     without!("unreadable", Step::Unreadable(_)),
-    without!("misread", Step::Misread { .. }),
+    without!("misread", Step::Misread { .. } | Step::MisreadAt { .. }),
     without!("stale", Step::Stale { .. }),
     without!("miswrite", Step::Miswrite { .. }),
     without!("write-fault", Step::WriteFault { .. }),
