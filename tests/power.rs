@@ -34,11 +34,6 @@ const PORT: u16 = 10_809;
 /// Longest time from a cut until the volume is served.
 const BOOT_MAX: Duration = Duration::from_secs(300);
 
-/// Requests that are acknowledged before a cut, at least: one that comes sooner proves nothing.
-const ACKNOWLEDGED_LEAST: u64 = 48;
-/// Longest time until they are; a machine without KVM is slow.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(120);
-
 /// Script of each start of the machine.
 fn script() -> String {
     let zoneweave = env!("CARGO_BIN_EXE_zoneweave");
@@ -101,12 +96,7 @@ impl Cut {
             handles.push(handle);
             client
         });
-        assert!(
-            until(ACKNOWLEDGED_WITHIN, || writers.acknowledged() >= ACKNOWLEDGED_LEAST),
-            "only {} requests are acknowledged:\n{}",
-            writers.acknowledged(),
-            self.console()
-        );
+        writers.wait_until_acknowledged(|| self.console());
         let_run(Duration::from_millis(self.random.below(2500)));
         self.outside.cut_power();
         // Nobody is there who would close the connections.

@@ -4,6 +4,7 @@
 //! acknowledged last or what was on its way: nothing older, nothing mixed.
 
 use super::nbd::{Client, FUA, Request, TRIM, WRITE};
+use super::run::until;
 use super::server::{Server, let_run};
 use super::stamp::{BLOCK_BYTES, BLOCK_BYTES_U64, push_block, stamp_of};
 use base::random::Random;
@@ -20,6 +21,10 @@ const DEPTH: u64 = 16;
 /// Blocks that belong to one place in the queue of one connection.
 const BLOCKS_EACH: u64 = BLOCKS / (CONNECTIONS * DEPTH);
 const BLOCKS_OF_REQUEST_MAX: u64 = 24;
+/// Requests that are acknowledged before a server ends, at least: one that ends sooner proves nothing.
+const ACKNOWLEDGED_LEAST: u64 = 48;
+/// Longest time until they are; a machine without KVM is slow.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(120);
 /// Blocks that are read at once, a MiB.
 const BLOCKS_AT_ONCE: u64 = 256;
 
@@ -128,6 +133,13 @@ impl Writers {
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged_count.load(Ordering::Relaxed)
     }
+
+    /// Waits until something was acknowledged that can be lost; fails with what the server said when that takes too long.
+    #[track_caller]
+    pub fn wait_until_acknowledged(&self, said: impl FnOnce() -> String) {
+        let are_enough = until(ACKNOWLEDGED_WITHIN, || self.acknowledged() >= ACKNOWLEDGED_LEAST);
+        assert!(are_enough, "only {} requests are acknowledged:\n{}", self.acknowledged(), said());
+    }
 }
 
 impl Oracle {
@@ -175,10 +187,12 @@ impl Oracle {
         self.ledger.values().filter(|expected| expected.acknowledged >= self.acknowledged_from).count()
     }
 
-    /// Writes for one second or two, and kills the server meanwhile.
+    /// Writes for up to a second more than it takes until something is acknowledged, and kills the server meanwhile.
+    #[track_caller]
     pub fn write_and_kill(&mut self, server: Server, random: &mut Random) {
         let writers = self.write(&server, random);
-        let_run(Duration::from_millis(1000 + random.below(1000)));
+        writers.wait_until_acknowledged(|| server.log());
+        let_run(Duration::from_millis(random.below(1000)));
         server.kill_9();
         println!("- killed after {} acknowledged requests", self.join(writers));
     }
