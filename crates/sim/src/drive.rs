@@ -641,8 +641,12 @@ impl Drive {
 
     /// True while a zone is to be reset.
     pub(crate) fn has_reset_in_flight(&self) -> bool {
-        let is_reset = |command: &Command| matches!(command.op, Op::Reset);
-        self.flight.iter().any(|flight| flight.command.as_ref().is_some_and(is_reset))
+        self.commands_in_flight().any(|command| matches!(command.op, Op::Reset))
+    }
+
+    /// Commands that have not taken effect.
+    pub(crate) fn commands_in_flight(&self) -> impl Iterator<Item = &Command> {
+        self.flight.iter().filter_map(|flight| flight.command.as_ref())
     }
 
     /// The answer to a command that a fault refuses.

@@ -5,10 +5,13 @@ use crate::drive::{Drive, refused};
 use crate::power::Power;
 use crate::trace::Trace;
 use base::time::{Instant, Nanos};
+use base::units::ZoneIndex;
 use drive::patient::{Patient, WayBack};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zone::condition::{Condition, Loss};
-use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
+use zone::format::SUPERBLOCK_ZONES;
 
 /// Everything the engine cannot see.
 pub struct Rack {
@@ -29,19 +32,61 @@ pub struct Meeting {
     pub refused: Option<String>,
     /// What it did to a drive after that.
     pub written_after: Option<String>,
+    /// Ends that zones would have if it alone had written there, by drive. None of zones that it resets.
+    ends: BTreeMap<(usize, ZoneIndex), u32>,
+    /// Its appends in flight, by drive.
+    appends: Vec<(usize, Token)>,
 }
 
 impl Meeting {
+    /// The other server is about to mount.
+    #[must_use]
+    pub fn of(drives: &[Drive]) -> Meeting {
+        let mut meeting = Meeting::default();
+        for (number, drive) in drives.iter().enumerate() {
+            for zone in (SUPERBLOCK_ZONES..drive.media().geometry().zones).map(ZoneIndex) {
+                meeting.ends.insert((number, zone), drive.media().zone(zone).write_pointer);
+            }
+            drive.commands_in_flight().for_each(|command| meeting.count(number, command));
+        }
+        meeting
+    }
+
     /// The first server is told something.
     fn hear(&mut self, drive: usize, completion: &Completion) {
-        let Completion { zone, status, .. } = completion;
+        let Completion { token, zone, status, offset, frames, .. } = completion;
+        let append = self.appends.iter().position(|append| *append == (drive, *token));
+        let is_append = append.map(|append| self.appends.swap_remove(append)).is_some();
+        let end = self.ends.get(&(drive, *zone)).copied().filter(|_| is_append && *status == Status::Success);
+        let is_behind_others =
+            end.is_some_and(|end| offset + u32::try_from(frames.len()).expect("a transfer") > end);
         if self.refused.is_none() && status.contradicts_zone() {
             self.refused = Some(format!("drive {drive} answered {status:?} for zone {zone}"));
+        } else if self.refused.is_none() && is_behind_others {
+            self.refused = Some(format!("drive {drive} appended at offset {offset} of zone {zone}"));
+        }
+    }
+
+    /// What the first server writes, zones may hold.
+    fn count(&mut self, drive: usize, command: &Command) {
+        let Command { token, zone, op } = command;
+        match op {
+            Op::Write { frames, .. } | Op::Append { frames } => {
+                if let Some(end) = self.ends.get_mut(&(drive, *zone)) {
+                    *end += u32::try_from(frames.len()).expect("a transfer");
+                }
+            }
+            Op::Reset => _ = self.ends.remove(&(drive, *zone)),
+            _ => {}
+        }
+        if let Op::Append { .. } = op {
+            self.appends.push((drive, *token));
         }
     }
 
     /// The first server asks for something.
     fn note(&mut self, drive: usize, command: &Command) {
+        self.count(drive, command);
         let changes = !matches!(
             command.op,
             Op::Read { .. } | Op::Report { .. } | Op::FindTurned { .. } | Op::SelfTest { .. }

@@ -67,6 +67,7 @@ impl World {
             return Ok(());
         }
         let service = &mut self.service;
+        let meeting = Meeting::of(&service.rack.lock().drives);
         let drives = self.bays.places.iter().map(|place| {
             let drive = Own::new(service.rack.clone(), (*place)?);
             Some(Box::new(drive) as Box<dyn ZonedDevice>)
@@ -84,7 +85,7 @@ impl World {
         // An append of the first server always finds room, in a zone without a header as well: it belongs to nobody then.
         (0..service.plan.members).for_each(|member| service.ledger.cost_zone_to_rival(member, TWO_SERVERS));
         service.is_taken = true;
-        service.rack.lock().rival = Some(Meeting::default());
+        service.rack.lock().rival = Some(meeting);
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Service {
             self.clients.forget();
         }
         let rack = self.rack.lock();
-        let Some(Meeting { refused: Some(refused), written_after: Some(written) }) = &rack.rival else {
+        let Some(Meeting { refused: Some(refused), written_after: Some(written), .. }) = &rack.rival else {
             return Ok(());
         };
         if self.plan.patience_ms > 0 {

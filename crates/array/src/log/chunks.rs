@@ -132,8 +132,12 @@ impl Stripes {
                 has_more.then_some(segment_slot)
             }
             // A zone that takes no more writes; or another error, a drive that is gone, or one that placed a chunk outside
-            // its group: the drive no longer holds its part of this stripe and must not be believed.
+            // its group, as it does behind those of another server: the drive no longer holds its part of this stripe and must not
+            // be believed.
             _ => {
+                if landed.is_none() && !refused {
+                    core.strangers.insert(drive);
+                }
                 core.write_failed(segment_slot, drive, status, fx);
                 self.lose_piece(core, slot, piece, drive);
                 None
