@@ -4,6 +4,7 @@ use crate::cli::Destroy;
 use crate::directory::Directory;
 use crate::exit::Exit;
 use crate::exports::host_disk;
+use crate::fence_note;
 use crate::roster::Roster;
 use crate::sighting::Sighting;
 use crate::status;
@@ -14,11 +15,12 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Files beside `array.toml` that an array makes.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "counters.json",
     "counters.json.new",
     "control.sock",
     "nbd.sock",
+    fence_note::NAME,
     "array.toml.new",
     "array.toml.old",
     "array.toml",
@@ -28,6 +30,7 @@ const OTHERS: [&str; 7] = [
 pub fn run(options: &Destroy) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     status::expect_unserved(&directory)?;
+    fence_note::expect_none(&directory.path)?;
     host_disk::expect_no_disk(&directory.file.uuid.to_string())?;
     let files = files_of(&mut directory)?;
     if !options.yes && std::io::stdin().is_terminal() && !is_agreed(&options.dir, files.len())? {

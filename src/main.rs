@@ -26,6 +26,7 @@ mod export;
 mod export_compare;
 mod exports;
 mod fail;
+mod fence_note;
 mod force;
 mod host;
 mod hosting;

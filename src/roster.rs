@@ -9,6 +9,7 @@ use crate::array_file::VERSION;
 use crate::candidates;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
+use crate::fence_note;
 use crate::hosting::Hosting;
 use crate::lack;
 use crate::patience::Patience;
@@ -125,8 +126,12 @@ impl Roster {
     /// Opens the drives, for this process alone.
     ///
     /// # Errors
-    /// When one is in use, or cannot be had and `absence` does not allow for that.
+    /// When one is in use, or cannot be had and `absence` does not allow for that, or when another host has taken them and something
+    /// would be written.
     pub fn open(&mut self, absence: Absence, hosting: Option<&Hosting>) -> Result<OpenDrives> {
+        if absence != Absence::Looking {
+            fence_note::expect_none(&self.dir)?;
+        }
         let patience = Patience::begin();
         let mut drives = Vec::new();
         for (index, place) in self.places.iter_mut().enumerate() {

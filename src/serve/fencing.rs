@@ -2,15 +2,19 @@
 
 use crate::directory::Directory;
 use crate::exit::Exit;
+use crate::fence_note;
 use anyhow::Result;
 use array::fence::Fenced;
 use array::log::volume::LogVolume;
 use base::time::Instant;
 use base::units::DriveIndex;
 
-/// An error when another host has taken a drive.
+/// An error when another host has taken a drive; a note keeps the array from being mounted here again.
 pub(super) fn expect_not_fenced(volume: &LogVolume, directory: &Directory) -> Result<()> {
-    volume.fenced().map_or(Ok(()), |fenced| Err(Exit::Failed.error(in_words(&fenced, directory))))
+    let Some(fenced) = volume.fenced() else { return Ok(()) };
+    let found = in_words(&fenced, directory);
+    fence_note::leave(&directory.path, &found);
+    Err(Exit::Failed.error(found))
 }
 
 /// The same, of an array at rest that is about to be mounted again: its drives are asked, for a mount takes them from whoever

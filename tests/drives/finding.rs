@@ -51,6 +51,26 @@ fn drive(dir: &Path, index: usize) -> PathBuf {
 }
 
 #[test]
+fn an_array_that_another_host_has_taken_is_left_alone() {
+    let scratch = Scratch::new("fenced");
+    let dir = scratch.join("array");
+    array(&dir);
+    std::fs::write(dir.join("fenced"), "drive 1 was taken by another server\n").unwrap();
+    let before = media(&dir);
+    let words = ["another host", "drive 1 was taken", "nothing was written", "fenced and start again"];
+    for asked in [&["serve"][..], &["check"], &["destroy", "--yes"]] {
+        assert_ends(&ask(&[asked, &[text(&dir)]].concat()), 2, &words);
+    }
+    assert_ends(&ask(&["drive", "fail", text(&dir), "1"]), 2, &words);
+    assert_eq!(ask(&["status", text(&dir)]).code(), Some(0), "who only looks may");
+    assert!(media(&dir) == before);
+    std::fs::remove_file(dir.join("fenced")).unwrap();
+    let server = Server::serve(&dir);
+    assert_sevens(&server);
+    server.stop();
+}
+
+#[test]
 fn a_start_without_a_drive_is_refused_and_records_nothing() {
     let scratch = Scratch::new("absent");
     let dir = scratch.join("array");
