@@ -19,6 +19,9 @@ use thiserror::Error;
 /// Longest path of a Unix socket (`sun_path` without its final zero).
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
+/// Directory for sockets of services. systemd makes it for the package's; whoever serves by hand has it made.
+const RUN_FOLDER: &str = "/run/zoneweave";
+
 /// Time to wait for the kernel to close the socket of a dead server.
 const DYING_LIMIT: Duration = Duration::from_secs(10);
 const DYING_LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -66,13 +69,24 @@ pub enum BindError {
     #[error("{0} exists and is not a socket: remove it or choose another path")]
     NotASocket(PathBuf),
     /// The system said no.
-    #[error("cannot listen on {place}: {source}")]
+    #[error("cannot listen on {place}: {source}{}", remedy_of(source))]
     Io {
         /// Address or path of the listener.
         place: String,
         /// Why.
         source: io::Error,
     },
+}
+
+fn remedy_of(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => ": make its directory, or choose another path",
+        io::ErrorKind::AddrInUse => ": stop the program that has it, or choose another port",
+        io::ErrorKind::AddrNotAvailable => ": choose one of this host's addresses (`ip address`)",
+        io::ErrorKind::PermissionDenied => ": run this as root, or choose another path or port",
+        io::ErrorKind::InvalidInput => ": choose a shorter path",
+        _ => "",
+    }
 }
 
 impl FromStr for Listen {
@@ -230,6 +244,7 @@ impl ShortPath {
 /// Binds a Unix socket of mode 0600, replacing a file on which nobody answers.
 fn bind_unix(path: &Path) -> Result<OwnedFd, BindError> {
     let io_error = |source| BindError::Io { place: format!("unix:{}", path.display()), source };
+    make_run_folder(path, Path::new(RUN_FOLDER));
     let short = ShortPath::of(path).map_err(io_error)?;
     remove_stale(path, short.path())?;
     // The mask makes the socket private from its first moment; a chmod afterwards would be late.
@@ -237,6 +252,13 @@ fn bind_unix(path: &Path) -> Result<OwnedFd, BindError> {
     let bound = UnixListener::bind(short.path());
     rustix::process::umask(before);
     bound.map(OwnedFd::from).map_err(io_error)
+}
+
+/// Makes that directory when a socket is to be in it. Where that fails, so does the bind, which tells why.
+fn make_run_folder(socket: &Path, folder: &Path) {
+    if socket.parent() == Some(folder) {
+        let _ = std::fs::create_dir(folder);
+    }
 }
 
 fn remove_stale(path: &Path, short: &Path) -> Result<(), BindError> {
@@ -311,6 +333,36 @@ mod tests {
         assert!(matches!(Listen::Unix(path.clone()).bind(), Err(BindError::InUse(_))));
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_directory_of_services_is_made_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("zoneweave");
+        make_run_folder(&folder.path().join("zoneweav/vm.sock"), &run);
+        make_run_folder(&run.join("deep/vm.sock"), &run);
+        assert!(!run.exists());
+        for _ in 0..2 {
+            make_run_folder(&run.join("vm.sock"), &run);
+            assert!(run.is_dir());
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_had_is_told_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let long = folder.path().join("x".repeat(120));
+        let wrong = [
+            (Listen::Unix(folder.path().join("nowhere/s")), "make its directory"),
+            (Listen::Unix(long), "shorter path"),
+            (Listen::Tcp(taken.local_addr().unwrap()), "another port"),
+            (Listen::Tcp("192.0.2.1:1".parse().unwrap()), "`ip address`"),
+        ];
+        for (place, remedy) in wrong {
+            let said = place.bind().unwrap_err().to_string();
+            assert!(said.contains(&place.to_string()) && said.contains(remedy), "{said}");
+        }
     }
 
     #[test]
