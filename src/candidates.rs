@@ -6,7 +6,9 @@
 use crate::array_file::DriveTable;
 use crate::host::Host;
 use crate::sighting::{self, Sighting};
+use drive::emulated::{DriveError, DriveProblem};
 use drive::nvme::node;
+use drive::nvme::open::NvmeProblem;
 use drive::zoned;
 use std::path::PathBuf;
 
@@ -19,9 +21,29 @@ struct Candidate {
 
 /// Drives on the devices of this machine.
 pub fn on_devices() -> Vec<Sighting> {
-    let mut seen = Vec::new();
-    all().into_iter().for_each(|candidate| look_at(candidate, &mut seen));
+    let (mut seen, mut denied) = (Vec::new(), Vec::new());
+    for candidate in all() {
+        let path = candidate.path.display().to_string();
+        if let Err(error) = look_at(candidate, &mut seen)
+            && is_denied(&error)
+        {
+            denied.push(path);
+        }
+    }
+    if !denied.is_empty() {
+        log::warn!(
+            "this user may not look at {}: run this as root to have drives found there",
+            denied.join(", ")
+        );
+    }
     seen
+}
+
+fn is_denied(error: &DriveError) -> bool {
+    matches!(
+        error.problem,
+        DriveProblem::NotPermitted(_) | DriveProblem::Nvme(NvmeProblem::NotPermitted { .. })
+    )
 }
 
 /// Adds what there is of these drives on the devices of this machine: those that have the id of one of them are looked at
@@ -30,12 +52,12 @@ pub fn find(lost: &[&DriveTable], seen: &mut Vec<Sighting>) {
     let has_id =
         |candidate: &Candidate| candidate.id.is_some() && lost.iter().any(|table| table.id == candidate.id);
     let (likely, others): (Vec<Candidate>, Vec<Candidate>) = all().into_iter().partition(has_id);
-    likely.into_iter().for_each(|candidate| look_at(candidate, seen));
+    look_at_all(likely, seen);
     let is_found = |table: &&DriveTable| seen.iter().any(|sighting| sighting.uuid == table.uuid);
     if !lost.is_empty() && lost.iter().all(is_found) {
         return;
     }
-    others.into_iter().for_each(|candidate| look_at(candidate, seen));
+    look_at_all(others, seen);
 }
 
 /// Block devices of this machine that are no part of another one.
@@ -49,11 +71,17 @@ pub fn block_devices() -> Vec<PathBuf> {
     nodes.into_iter().filter(|node| !is_part_of_another(&node.users)).map(|node| node.path).collect()
 }
 
-fn look_at(candidate: Candidate, seen: &mut Vec<Sighting>) {
-    match Sighting::of(&candidate.path) {
-        Ok(sighting) => sighting::add_new(seen, vec![sighting]),
-        Err(error) => log::debug!("{error}"),
+fn look_at_all(candidates: Vec<Candidate>, seen: &mut Vec<Sighting>) {
+    for candidate in candidates {
+        // What cannot be read has been logged.
+        let _ = look_at(candidate, seen);
     }
+}
+
+fn look_at(candidate: Candidate, seen: &mut Vec<Sighting>) -> Result<(), DriveError> {
+    let sighting = Sighting::of(&candidate.path).inspect_err(|error| log::debug!("{error}"))?;
+    sighting::add_new(seen, vec![sighting]);
+    Ok(())
 }
 
 fn all() -> Vec<Candidate> {

@@ -105,7 +105,11 @@ fn look_at_all(paths: &[PathBuf]) -> Result<Vec<Look>> {
 fn unreadable(path: &Path, error: &DriveError) -> DriveReport {
     let exit = match error.problem {
         DriveProblem::NotFound => Exit::Absent,
-        DriveProblem::Io { .. } | DriveProblem::NotAFile | DriveProblem::WrongVersion { .. } => Exit::Failed,
+        DriveProblem::Io { .. }
+        | DriveProblem::NotPermitted(_)
+        | DriveProblem::NoDriveOnDevice
+        | DriveProblem::NotAFile
+        | DriveProblem::WrongVersion { .. } => Exit::Failed,
         _ => Exit::Damage,
     };
     DriveReport {

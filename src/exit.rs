@@ -4,6 +4,7 @@
 
 use drive::emulated::DriveProblem;
 use drive::nvme::open::NvmeProblem;
+use drive::timing::ProfileError;
 use server::listen::BindError;
 use std::fmt;
 use std::process::ExitCode;
@@ -82,9 +83,17 @@ impl Exit {
         if let Some(
             DriveProblem::JournalMissing { .. }
             | DriveProblem::JournalTwice { .. }
-            | DriveProblem::Nvme(NvmeProblem::Format { .. } | NvmeProblem::NoZones(_)),
+            | DriveProblem::NotPermitted(_)
+            | DriveProblem::NoDriveOnDevice
+            | DriveProblem::Geometry(_)
+            | DriveProblem::Nvme(
+                NvmeProblem::Format { .. } | NvmeProblem::NoZones(_) | NvmeProblem::NotPermitted { .. },
+            ),
         ) = cause.downcast_ref::<DriveProblem>()
         {
+            return Some(Exit::Usage);
+        }
+        if cause.is::<ProfileError>() {
             return Some(Exit::Usage);
         }
         let in_use =

@@ -186,7 +186,14 @@ impl Roster {
             .filter_map(|(index, place)| Some((index, place, place.problem.as_ref()?)))
             .map(|(index, place, problem)| format!("\n  drive {index} ({}): {problem}", place.path.display()))
             .collect();
-        Exit::Failed.error(format!("{error}{}", problems.concat()))
+        // Drives that cannot be read may hold an array all the same.
+        let said = match error {
+            MountError::NoSuperblock if problems.len() == self.places.len() => {
+                "none of the array's drives can be had".to_owned()
+            }
+            error => error.to_string(),
+        };
+        Exit::Failed.error(format!("{said}{}", problems.concat()))
     }
 
     fn remedy(&self) -> String {

@@ -165,7 +165,10 @@ pub fn in_folder(folder: &Path) -> std::io::Result<Vec<Sighting>> {
     let look = |path: &PathBuf| match Sighting::of(path) {
         Ok(sighting) => Some(sighting),
         Err(DriveError { problem: DriveProblem::NotADrive | DriveProblem::TooShort { .. }, .. }) => None,
-        Err(DriveError { problem: DriveProblem::NotAFile | DriveProblem::NotFound, .. }) => None,
+        Err(DriveError {
+            problem: DriveProblem::NotAFile | DriveProblem::NotFound | DriveProblem::NoDriveOnDevice,
+            ..
+        }) => None,
         Err(error) => {
             log::debug!("{error}");
             None

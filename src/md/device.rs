@@ -55,7 +55,7 @@ fn with_exit(error: OpenError) -> anyhow::Error {
     let exit = match error.problem {
         OpenProblem::Absent(_) => Exit::Absent,
         OpenProblem::InUse(_) => Exit::Busy,
-        OpenProblem::WrongKind => Exit::Usage,
+        OpenProblem::WrongKind | OpenProblem::NotPermitted(_) => Exit::Usage,
         OpenProblem::Io(_) => Exit::Failed,
     };
     exit.because(error)

@@ -13,6 +13,7 @@ mod qualify;
 mod re_add;
 mod record;
 mod recorded;
+mod refusals;
 mod replace;
 mod scrub;
 mod signatures;

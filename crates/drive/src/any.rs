@@ -7,11 +7,13 @@ use crate::hosted::Heard;
 use crate::inband;
 use crate::nvme::node;
 use crate::nvme::open::{self, OpenDrive, WornZones};
+use crate::ordinary::open::Opened;
 use crate::units::Trouble;
 use crate::zoned;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, DriveIndex, ZoneIndex};
 use base::xor::Block;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use zone::device::{Command, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
@@ -55,6 +57,17 @@ impl Kind {
         }
         if is_conventional(path) { Kind::Conventional } else { Kind::Emulated }
     }
+}
+
+/// Says of a block device without a drive, or that this user may not read, that it is one: emulated drives are files.
+fn expect_no_device(path: &Path) -> Result<(), DriveError> {
+    let is_device = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+    if !is_device {
+        return Ok(());
+    }
+    let problem =
+        Opened::to_read(path).map_or_else(|error| error.problem.into(), |_| DriveProblem::NoDriveOnDevice);
+    Err(DriveError::new(path, problem))
 }
 
 /// What emptying a drive came to.
@@ -161,6 +174,7 @@ impl AnyDrive {
             }
             Kind::Zoned => zoned::open_if(path, wanted).map(|drive| AnyDrive::Zoned(Box::new(drive))),
             Kind::Emulated => {
+                expect_no_device(path)?;
                 EmulatedDrive::open_if(path, wanted).map(|drive| AnyDrive::Emulated(Box::new(drive)))
             }
         }
@@ -226,7 +240,10 @@ impl Peek {
             Kind::Nvme => Inner::Nvme(Box::new(open::Peek::open(path)?)),
             Kind::Conventional => Inner::Conventional(Box::new(device::Peek::open(path)?)),
             Kind::Zoned => Inner::Zoned(Box::new(zoned::Peek::open(path)?)),
-            Kind::Emulated => Inner::Emulated(emulated::Peek::open(path)?),
+            Kind::Emulated => {
+                expect_no_device(path)?;
+                Inner::Emulated(emulated::Peek::open(path)?)
+            }
         };
         Ok(Peek { path: path.to_owned(), inner })
     }

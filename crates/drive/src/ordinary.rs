@@ -18,6 +18,7 @@ mod memory;
 mod not_now;
 pub mod open;
 mod page;
+mod permission;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use block::device::{BlockDevice, Command, Completion, Geometry, Op, Status, Toke
 use commands::{Answer, Durable, Step, Task};
 use not_now::{NotNow, Pauses};
 use open::Opened;
+pub use permission::NotPermitted;
 use ring::FileRing;
 use rustix::fd::OwnedFd;
 use std::fs::File;

@@ -191,6 +191,7 @@ impl From<OpenProblem> for DriveProblem {
             OpenProblem::Absent(_) => DriveProblem::NotFound,
             OpenProblem::InUse(why) => DriveProblem::Held(why),
             OpenProblem::WrongKind => DriveProblem::NotADevice,
+            OpenProblem::NotPermitted(why) => DriveProblem::NotPermitted(why),
             OpenProblem::Io(source) => DriveProblem::Io { doing: "open the device", source },
         }
     }

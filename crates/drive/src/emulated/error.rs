@@ -41,6 +41,12 @@ pub enum DriveProblem {
     /// A directory, a device, a pipe.
     #[error("this is not a regular file: an emulated drive needs one")]
     NotAFile,
+    /// A device on which no drive was made.
+    #[error("no drive of Zoneweave is on this device: check the path")]
+    NoDriveOnDevice,
+    /// This user may not have it.
+    #[error("cannot be opened: {0}")]
+    NotPermitted(#[source] crate::ordinary::NotPermitted),
     /// The drive is open in another process (or in this one).
     #[error("the drive is in use by another process: stop that one first")]
     InUse,

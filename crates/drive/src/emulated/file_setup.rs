@@ -15,6 +15,7 @@ use super::map::SharedMap;
 use super::mapped::MappedMedia;
 use super::media::Media;
 use super::watch::Watch;
+use crate::ordinary::NotPermitted;
 use base::units::ZoneIndex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -240,7 +241,10 @@ pub(super) fn open_file(path: &Path, options: &OpenOptions) -> Result<File, Driv
     if !metadata.is_file() {
         return Err(DriveProblem::NotAFile);
     }
-    options.open(path).map_err(not_found_or("open the file"))
+    options.open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => DriveProblem::NotPermitted(NotPermitted::new(path, error)),
+        _ => not_found_or("open the file")(error),
+    })
 }
 
 fn not_found_or(doing: &'static str) -> impl FnOnce(std::io::Error) -> DriveProblem {

@@ -1,5 +1,6 @@
 //! Opening of files and block devices: for reading, or by nobody else for writing; and what they are.
 
+use super::NotPermitted;
 use super::page::Page;
 use base::units::BLOCK_BYTES;
 use block::md::SECTOR_BYTES_U64;
@@ -35,6 +36,8 @@ pub enum OpenProblem {
     InUse(String),
     /// Neither a file nor a block device.
     WrongKind,
+    /// This user may not.
+    NotPermitted(NotPermitted),
     /// The system refuses.
     Io(io::Error),
 }
@@ -44,6 +47,7 @@ impl fmt::Display for OpenError {
         let path = self.path.display();
         match &self.problem {
             OpenProblem::Absent(error) | OpenProblem::Io(error) => write!(f, "cannot open {path}: {error}"),
+            OpenProblem::NotPermitted(why) => write!(f, "cannot open {path}: {why}"),
             OpenProblem::InUse(why) => write!(f, "{path} is in use: {why}"),
             OpenProblem::WrongKind => write!(f, "{path} is neither a file nor a block device"),
         }
@@ -54,6 +58,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.problem {
             OpenProblem::Absent(error) | OpenProblem::Io(error) => Some(error),
+            OpenProblem::NotPermitted(why) => Some(why),
             OpenProblem::InUse(_) | OpenProblem::WrongKind => None,
         }
     }
@@ -237,6 +242,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
         because(match error.kind() {
             ErrorKind::NotFound => OpenProblem::Absent(error),
             ErrorKind::ResourceBusy => OpenProblem::InUse(error.to_string()),
+            ErrorKind::PermissionDenied => OpenProblem::NotPermitted(NotPermitted::new(path, error)),
             _ => OpenProblem::Io(error),
         })
     })?;
