@@ -67,7 +67,7 @@ pub fn run(options: &Characterise) -> Result<ExitCode> {
     let report = match &options.device {
         None => characterise::run(&profile, Some(&conventional), settings, &progress),
         Some(path) => {
-            let device = probe::open(path, true)?;
+            let (device, _lent) = probe::open(path, true)?;
             characterise::run_on_device(device, &path.display().to_string(), settings, &progress)
         }
     };

@@ -18,6 +18,7 @@ use crate::md_cost::MdCost;
 use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
 use crate::qualify::Qualify;
+use crate::raw;
 use crate::sim::Sim;
 use crate::wipe::Wipe;
 use anyhow::{Result, bail};
@@ -158,7 +159,7 @@ pub struct AreaOptions {
     #[arg(long, value_parser = parse_blocks, value_name = "BYTES", requires = "zrwa_window")]
     pub zrwa_granule: Option<u32>,
     /// Most zones that have a window at a time [default: as many as may be open]
-    #[arg(long, value_name = "N", requires = "zrwa_window")]
+    #[arg(long, value_name = "N", requires = "zrwa_window", value_parser = clap::value_parser!(u32).range(1..))]
     pub zrwa_zones: Option<u32>,
 }
 
@@ -353,7 +354,7 @@ pub struct StopServer {
 #[derive(Debug, Args)]
 pub struct Examine {
     /// Drives, or directories of drives
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_parser = raw::path_parser())]
     pub paths: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -363,7 +364,7 @@ pub struct Examine {
 #[derive(Debug, Args)]
 pub struct Scan {
     /// Look at these drives only, and in these directories and directly below [default: the devices of this machine, and .]
-    #[arg(value_name = "PATH", conflicts_with = "dir")]
+    #[arg(value_name = "PATH", conflicts_with = "dir", value_parser = raw::path_parser())]
     pub paths: Vec<PathBuf>,
     /// Directory to look in, and directly below, beside the devices of this machine; may be repeated
     #[arg(long)]
@@ -381,10 +382,10 @@ pub struct Assemble {
     #[arg(long, value_name = "UUID")]
     pub array: Option<uuid::Uuid>,
     /// Drives, or directories of drives, to be looked at besides the array's directory
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = raw::path_parser())]
     pub paths: Vec<PathBuf>,
     /// The same, comma-separated
-    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...", value_parser = raw::path_parser())]
     pub drives_path: Vec<PathBuf>,
 }
 

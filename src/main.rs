@@ -35,6 +35,7 @@ mod lab_cache;
 mod lab_commands;
 mod lack;
 mod leftover;
+mod lent;
 mod lines;
 mod manual;
 mod md;

@@ -1,11 +1,14 @@
 //! `zoneweave drive probe`: one operation on one drive, or its channel groups, measured.
 
+use crate::exit::Exit;
+use crate::lent::Lent;
+use crate::raw::device_of;
 use anyhow::{Context, Result, bail, ensure};
 use array::log::identify;
 use base::time::Instant;
 use base::units::parse_bytes;
 use clap::{Args, ValueEnum};
-use drive::any::AnyDrive;
+use drive::any::{AnyDrive, Kind};
 use drive::timing::{HostStack, LbaFormat, Profile, ZoneMap};
 use lab::channels::ChannelProbe;
 use lab::probe::{Load, ProbeOp};
@@ -19,7 +22,7 @@ pub struct Probe {
     /// Profile of a modelled drive, by name or as a TOML file; it runs in virtual time
     #[arg(long, required_unless_present = "device", conflicts_with = "device")]
     pub profile: Option<String>,
-    /// A drive to measure on the wall clock: the file of an emulated drive, or /dev/ngXnY
+    /// A drive to measure on the wall clock: the file of an emulated drive, /dev/ngXnY, or an empty block device or raw:FILE
     #[arg(long)]
     pub device: Option<PathBuf>,
     /// Operation to measure
@@ -115,17 +118,19 @@ pub enum Stack {
 
 /// Measures and prints.
 pub fn run(options: &Probe) -> Result<()> {
-    ensure!(
-        options.seconds.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()),
-        "--seconds must be above 0"
-    );
+    if let Some(seconds) = options.seconds.filter(|seconds| !seconds.is_finite() || *seconds <= 0.0) {
+        return Err(Exit::Usage.error(format!("--seconds {seconds}: use more than 0")));
+    }
     let Some(op) = options.op else { return probe_channels(options) };
     let probe = probe_of(options, op);
     let report = match (&options.profile, &options.device) {
-        (Some(name), _) => probe.on_model(&Profile::load(name)?)?,
+        (Some(name), _) => {
+            probe.on_model(&Profile::load(name)?).map_err(|error| Exit::Usage.because(error))?
+        }
         (None, Some(path)) => {
             let writes = !matches!(op, Op::Read) || options.with.iter().any(|load| load.op != ProbeOp::Read);
-            probe.on_device(open(path, writes)?, options.overwrite || !writes)?
+            let (drive, _lent) = open(path, writes)?;
+            probe.on_device(drive, options.overwrite || !writes)?
         }
         (None, None) => bail!("name a --profile or a --device"),
     };
@@ -135,7 +140,8 @@ pub fn run(options: &Probe) -> Result<()> {
 fn probe_channels(options: &Probe) -> Result<()> {
     let name = options.profile.as_ref().context("--channels measures a modelled drive: name a --profile")?;
     let Probe { zones, seed, zone_map, .. } = *options;
-    print(options, &ChannelProbe { zones, seed, zone_map }.on_model(&Profile::load(name)?)?)
+    let probe = ChannelProbe { zones, seed, zone_map };
+    print(options, &probe.on_model(&Profile::load(name)?).map_err(|error| Exit::Usage.because(error))?)
 }
 
 fn print(options: &Probe, report: &(impl Serialize + Display)) -> Result<()> {
@@ -180,8 +186,12 @@ fn probe_of(options: &Probe, op: Op) -> lab::probe::Probe {
     }
 }
 
-/// Opens a drive; members of an array are only read.
-pub fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
+/// Opens a drive; members of an array are only read. An empty device without one has one as long as what comes with it.
+pub fn open(path: &Path, writes: bool) -> Result<(Box<dyn ZonedDevice>, Option<Lent>)> {
+    let device = device_of(path);
+    let path = device.as_deref().unwrap_or(path);
+    let is_without = device.is_some() && path.exists() && Kind::of(path) == Kind::Emulated;
+    let lent = is_without.then(|| Lent::of(path)).transpose()?;
     let drive = AnyDrive::open(path)?.into_device();
     let (drive, superblock) = identify(drive, Instant(0));
     if let Some(superblock) = superblock.filter(|_| writes) {
@@ -192,7 +202,7 @@ pub fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
             uuid::Uuid::from_bytes(superblock.array)
         );
     }
-    Ok(drive)
+    Ok((drive, lent))
 }
 
 fn parse_request(text: &str) -> Result<u64, String> {

@@ -1,17 +1,14 @@
 //! `zoneweave drive qualify`: does a drive do what the engine relies on? It is written all over.
 
-use crate::exit::Exit;
-use crate::force::Force;
+use crate::exit::{Exit, in_words};
+use crate::lent::Lent;
 use crate::raw::device_of;
 use crate::sighting::Sighting;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use clap::Args;
-use drive::any::{AnyDrive, Kind, discard};
-use drive::conventional::device::{format_device, layout_for, size_of};
-use drive::conventional::label::Label;
+use drive::any::{AnyDrive, Kind};
 use drive::nvme::open::{self, Found};
-use drive::zoned;
 use lab::qualify::{Options, Report, run as check};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -73,37 +70,34 @@ pub fn run(options: &Qualify) -> Result<Exit> {
         return Err(Exit::Absent.error(format!("{}: is not there", path.display())));
     }
     // A device that is no drive by itself is one for the length of the checks.
-    let is_lent = device.is_some() && kind != Kind::Nvme;
-    if is_lent {
-        crate::raw::expect_free(path, &Force::default(), None)?;
-        make_drive(path)?;
-    } else {
-        expect_blank(path)?;
-    }
+    let lent = match device.is_some() && kind != Kind::Nvme {
+        true => Some(Lent::of(path).map_err(|error| wiped_first(error, &options.path))?),
+        false => {
+            expect_blank(path)?;
+            None
+        }
+    };
     let (drive, about) = open_drive(path, options)?;
     let report = check_drive(drive, options);
     if let Some(file) = &options.trace {
         std::fs::write(file, report.trace.join("\n") + "\n")
             .with_context(|| format!("{}", file.display()))?;
     }
-    if is_lent {
-        discard(path)?;
-    }
+    drop(lent);
     print(&about, &report, options.json)?;
     Ok(if report.passed { Exit::Well } else { Exit::Damage })
 }
 
-/// Makes a drive of a device: its zones are used as they are, or it is cut into zones.
-fn make_drive(path: &Path) -> Result<()> {
-    let uuid = *uuid::Uuid::new_v4().as_bytes();
-    if zoned::is_zoned(path) {
-        return Ok(zoned::format_device(path, uuid, None)?);
+/// A refusal of what `--force` gives up. Drives are qualified when they are empty, so that belongs to another command.
+fn wiped_first(error: anyhow::Error, given: &Path) -> anyhow::Error {
+    let said = in_words(&error);
+    match said.contains("--force") {
+        true => Exit::of(&error).error(format!(
+            "{said}. That is an option of `zoneweave drive wipe {}`, which makes the drive empty: qualify it then",
+            given.display()
+        )),
+        false => error,
     }
-    let label = Label { uuid, layout: layout_for(size_of(path)?, None) };
-    label.layout.validate().map_err(|error| {
-        Exit::Usage.error(format!("{}: cannot be cut into zones: {error}", path.display()))
-    })?;
-    Ok(format_device(path, &label)?)
 }
 
 /// Refuses a drive that holds something: `--destroy` is for what is written from now on.

@@ -10,6 +10,7 @@ use crate::shared_hardware::{self, SharedHardware};
 use anyhow::Result;
 use base::units::human_bytes;
 use block::md::{Media, SECTOR_BYTES_U64};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use drive::any::Kind;
 use drive::conventional::device::{ENDS_BYTES, format_device, is_conventional, layout_for, size_of};
 use drive::conventional::label::Label;
@@ -37,6 +38,16 @@ pub fn device_of(path: &Path) -> Option<PathBuf> {
     }
     let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
     (is_block || node::is_nvme(path)).then(|| path.to_owned())
+}
+
+/// Path of a drive that is there: what `raw:FILE` was made of is looked at as FILE.
+pub fn plain(path: PathBuf) -> PathBuf {
+    device_of(&path).unwrap_or(path)
+}
+
+/// Parser of such paths.
+pub fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(plain)
 }
 
 /// The path from wherever the command is run, which keeps its `raw:`.
@@ -403,13 +414,16 @@ fn has_other_metadata(error: &DriveError) -> bool {
 
 /// Layout of zones on devices, by the smallest of them.
 fn common_layout(paths: &[PathBuf], asked: Asked<'_>) -> Result<Layout> {
-    let mut least = u64::MAX;
+    let (mut least, mut smallest_path) = (u64::MAX, Path::new(""));
     for path in paths {
         if !path.exists() {
             return Err(Exit::Absent
                 .error(format!("{}: is not there; `truncate --size 4G {0}` makes a file", path.display())));
         }
-        least = least.min(size_of(path)?);
+        let bytes = size_of(path)?;
+        if bytes < least {
+            (least, smallest_path) = (bytes, path);
+        }
     }
     let said = asked.zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
     let (smallest, largest) = ZONE_BYTES_FOR_MANY;
@@ -418,7 +432,8 @@ fn common_layout(paths: &[PathBuf], asked: Asked<'_>) -> Result<Layout> {
     let layout = layout_for(least, zone_bytes);
     layout.validate().map_err(|error| {
         Exit::Usage.error(format!(
-            "a device of {} cannot be cut into zones of {}: {error}; use larger devices or a smaller --zone-size",
+            "{}: a device of {} cannot be cut into zones of {}: {error}; use larger devices or a smaller --zone-size",
+            smallest_path.display(),
             human_bytes(least),
             human_bytes(u64::from(layout.zone_units * UNIT_PLACES) * base::units::BLOCK_BYTES_U64)
         ))
@@ -466,6 +481,12 @@ pub fn expect_free(path: &Path, force: &Force, own: Option<Uuid>) -> Result<()> 
     expect_no_users(path)?;
     if node::is_nvme(path) {
         return expect_blank(path, force, own);
+    }
+    if Host::here().node_at(path).is_some_and(|node| node.read_only) {
+        return Err(Exit::Usage.error(format!(
+            "{0}: is read-only; nothing was written. Make it writable (`blockdev --setrw {0}`), or use another one",
+            path.display()
+        )));
     }
     expect_no_metadata(path)?;
     if zoned::is_zoned(path) {

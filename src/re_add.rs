@@ -3,6 +3,7 @@
 use crate::cli::ReAdd;
 use crate::directory::Directory;
 use crate::exit::Exit;
+use crate::raw;
 use crate::replace::ask_until_done;
 use crate::roster::{self, Absence, Roster};
 use crate::sighting::Sighting;
@@ -183,6 +184,7 @@ fn find_target(directory: &mut Directory, named: Option<&str>, is_served: bool) 
 
 /// The member that a file holds.
 fn member_of_file(directory: &Directory, path: &Path) -> Result<Target> {
+    let path = raw::plain(path.to_owned());
     let path = std::path::absolute(path).context("path of the drive")?;
     let sighting = Sighting::of(&path).map_err(|error| match error.problem {
         DriveProblem::NotFound => Exit::Absent.because(error),

@@ -25,6 +25,10 @@ fn files<const COUNT: usize>(scratch: &Scratch, bytes: u64) -> [PathBuf; COUNT] 
     })
 }
 
+fn raw(files: &[PathBuf]) -> String {
+    files.iter().map(|file| format!("raw:{}", file.display())).collect::<Vec<_>>().join(",")
+}
+
 /// The program as somebody who is nobody.
 fn as_nobody(program: &Path, arguments: &[&str]) -> Finished {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups", text(program)];
@@ -84,4 +88,92 @@ fn a_device_without_a_drive_is_no_wrong_file() {
     let examined = ask(&["examine", text(&disk.0)]);
     assert_eq!(examined.code(), Some(4), "{examined}");
     assert!(examined.stdout.contains("no drive of Zoneweave is on this device"), "{examined}");
+}
+
+#[test]
+fn devices_that_do_not_do_are_told_what_would() {
+    let scratch = Scratch::new("too-small");
+    let dir = scratch.join("array");
+    let create = |paths: &str| ask(&["create", text(&dir), "--drives-path", paths]);
+    let small: [PathBuf; 3] = files(&scratch, 100 << 20);
+    assert_ends(
+        &create(&raw(&small)),
+        2,
+        &["zones per drive", "use larger devices or a smaller --zone-size"],
+    );
+    std::fs::File::options().write(true).open(&small[1]).unwrap().set_len(1 << 20).unwrap();
+    assert_ends(&create(&raw(&small)), 2, &[text(&small[1]), "a device of 1 MiB", "use larger devices"]);
+    assert!(!dir.exists());
+}
+
+#[test]
+fn a_device_that_cannot_be_written_is_refused_before_others_are_written() {
+    let scratch = Scratch::new("read-only");
+    let files: [PathBuf; 3] = files(&scratch, 256 << 20);
+    let Some(disk) = read_only(&files[2]) else {
+        println!("skipped: there is no loop device to be had");
+        return;
+    };
+    let dir = scratch.join("array");
+    let named = format!("{},{}", raw(&files[..2]), text(&disk.0));
+    let refused = ask(&["create", text(&dir), "--drives-path", &named, "--zone-size", "4MiB"]);
+    assert_ends(&refused, 2, &["is read-only", "blockdev --setrw", text(&disk.0)]);
+    assert!(std::fs::read(&files[0]).unwrap().iter().all(|byte| *byte == 0), "nothing was written");
+}
+
+/// Read-only as long as it is attached.
+fn read_only(file: &Path) -> Option<Loop> {
+    let made = run_for(SOON, Command::new("losetup").args(["--find", "--show", "--read-only", text(file)]));
+    made.succeeded().then(|| Loop(PathBuf::from(made.stdout.trim())))
+}
+
+/// Qualification takes no `--force`: what gives contents up is another command.
+#[test]
+fn what_is_to_be_qualified_is_wiped_by_another_command() {
+    let scratch = Scratch::new("wipe-first");
+    let files: [PathBuf; 3] = files(&scratch, 1 << 30);
+    let (dir, first) = (scratch.join("array"), format!("raw:{}", files[0].display()));
+    let made = ask(&["create", text(&dir), "--drives-path", &raw(&files), "--zone-size", "4MiB"]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let force = format!("--force={}", uuid_of(&dir));
+    let refused = ask(&["drive", "qualify", &first, "--destroy"]);
+    assert_ends(&refused, 4, &[&force, &format!("an option of `zoneweave drive wipe {first}`")]);
+    let wiped = ask(&["drive", "wipe", &first, &force]);
+    assert_eq!(wiped.code(), Some(0), "{wiped}");
+    let passed = ask(&["drive", "qualify", &first, "--destroy", "--steps", "20"]);
+    assert_eq!(passed.code(), Some(0), "{passed}");
+}
+
+#[test]
+fn files_that_were_made_drives_are_found_by_the_name_they_were_given() {
+    let scratch = Scratch::new("raw-names");
+    let files: [PathBuf; 3] = files(&scratch, 256 << 20);
+    let dir = scratch.join("array");
+    let made = ask(&["create", text(&dir), "--drives-path", &raw(&files), "--zone-size", "4MiB"]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let names = files.each_ref().map(|file| format!("raw:{}", file.display()));
+    let names = names.each_ref().map(String::as_str);
+    let other = scratch.join("other");
+    for asked in [&["examine"][..], &["scan"], &["assemble", text(&other)]] {
+        let ran = ask(&[asked, &names].concat());
+        assert_eq!(ran.code(), Some(0), "{asked:?}: {ran}");
+    }
+    let ran = ask(&["status", text(&other)]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+}
+
+#[test]
+fn empty_devices_are_measured_and_empty_afterwards() {
+    let scratch = Scratch::new("probe-raw");
+    let [file]: [PathBuf; 1] = files(&scratch, 256 << 20);
+    let device = format!("raw:{}", file.display());
+    for _ in 0..2 {
+        let ran = ask(&["drive", "probe", "--device", &device, "--op", "write", "--seconds", "0.1"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        assert!(ran.stdout.contains("requests"), "{ran}");
+    }
+    std::fs::write(&file, "something").unwrap();
+    let refused = ask(&["drive", "probe", "--device", &device, "--op", "write"]);
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"something");
 }

@@ -300,7 +300,7 @@ impl fmt::Display for ConfigError {
             ConfigError::ActiveZones { zones, zones_min } => write!(
                 f,
                 "drives allow {zones} active zones: {zones_min} are needed, one for each segment that is open for \
-                 clients and {ACTIVE_ZONES_OVERHEAD} more; raise --max-open"
+                 clients and {ACTIVE_ZONES_OVERHEAD} more; raise --max-open of emulated drives, or use devices that allow more"
             ),
             ConfigError::ZoneCapacity { blocks } => write!(
                 f,
@@ -309,12 +309,16 @@ impl fmt::Display for ConfigError {
                 human_bytes(u64::from(*blocks) * BLOCK_BYTES_U64)
             ),
             ConfigError::Zones { zones, zones_min } => {
-                write!(f, "{zones} zones per drive: at least {zones_min} are needed; raise --zones")
+                write!(
+                    f,
+                    "{zones} zones per drive: at least {zones_min} are needed; raise --zones of emulated drives, or use larger \
+                     devices or a smaller --zone-size"
+                )
             }
             ConfigError::VolumeSize { blocks, blocks_max } => write!(
                 f,
                 "volume of {}: these drives hold at most {} beside the reserve for garbage collection; lower \
-                 --size or raise --zones",
+                 --size, or raise --zones of emulated drives, or use larger devices",
                 human_bytes(blocks * BLOCK_BYTES_U64),
                 human_bytes(blocks_max * BLOCK_BYTES_U64)
             ),
