@@ -1,6 +1,7 @@
 //! `zoneweave lab run`: the experiments of the ZapRAID paper, run again.
 
 use crate::characterise::write;
+use crate::exit::Exit;
 use crate::steps::Steps;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -48,9 +49,12 @@ pub struct ExperimentRun {
 
 /// Runs experiments and prints what they measured beside what the paper says.
 pub fn run(options: &ExperimentRun) -> Result<()> {
-    let experiments = experiment::named(&options.experiments)?;
-    let traces = options.trace.iter().map(|path| read_trace(path, options)).collect::<Result<_>>()?;
+    let usage = |error| Exit::Usage.because(error);
+    let experiments = experiment::named(&options.experiments).map_err(usage)?;
+    let traces =
+        options.trace.iter().map(|path| read_trace(path, options)).collect::<Result<_>>().map_err(usage)?;
     let settings = Options { seeds: options.seeds, scale: options.scale, traces };
+    experiment::expect(&experiments, &settings).map_err(usage)?;
     if options.experiments.iter().any(|name| name == "all") {
         say_what_is_left_out(&experiments);
     }

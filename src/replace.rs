@@ -175,7 +175,13 @@ pub fn install(
     (member, seek): (u8, &Seek),
     hosting: Option<&Hosting>,
 ) -> Result<(Attempt<Replaced>, Option<Pace>)> {
-    let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
+    let refused = |error: ReplaceError| {
+        let exit = match error {
+            ReplaceError::NoSuchMember { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        exit.error(format!("drive {member} cannot be replaced: {error}"))
+    };
     match volume.engine.can_replace(usize::from(member), [0; 16]) {
         Ok(()) => {}
         Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),

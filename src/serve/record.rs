@@ -5,14 +5,21 @@ use anyhow::{Context, Result};
 use server::recorder::Recording;
 use std::path::Path;
 
-/// Refuses a file that exists, before anything else is done.
+/// Refuses a file that exists, or whose directory does not, before anything else is done.
 ///
 /// # Errors
-/// When there is something of that name.
+/// When it cannot be made for that.
 pub fn expect_new(path: Option<&Path>) -> Result<()> {
-    let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(()) };
-    Err(Exit::Usage
-        .error(format!("--record {}: it exists already: name a file that does not", path.display())))
+    let Some(path) = path else { return Ok(()) };
+    let refused = |why: &str| Err(Exit::Usage.error(format!("--record {}: {why}", path.display())));
+    if path.symlink_metadata().is_ok() {
+        return refused("it exists already: name a file that does not");
+    }
+    let folder = std::path::absolute(path)?;
+    match folder.parent().is_some_and(Path::is_dir) {
+        true => Ok(()),
+        false => refused("its directory does not exist: create the directory first"),
+    }
 }
 
 /// Begins the record that is asked for, if one is.

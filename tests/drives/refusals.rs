@@ -3,7 +3,7 @@
 use crate::support::loop_device::Loop;
 use crate::support::run::{Finished, SOON, run_for};
 use crate::support::scratch::Scratch;
-use crate::support::server::ask;
+use crate::support::server::{ask, zoneweave};
 use crate::support::{have, is_root, text};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -176,4 +176,36 @@ fn empty_devices_are_measured_and_empty_afterwards() {
     let refused = ask(&["drive", "probe", "--device", &device, "--op", "write"]);
     assert_eq!(refused.code(), Some(4), "{refused}");
     assert_eq!(std::fs::read(&file).unwrap(), b"something");
+}
+
+#[test]
+fn what_cannot_be_asked_for_ends_with_two() {
+    let scratch = Scratch::new("usage");
+    let (place, array) = (scratch.join("drive"), scratch.join("array"));
+    let made = ask(&["create", text(&array), "--size", "64MiB"]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let window = |more: &[&str]| {
+        let fixed = ["drive", "create", text(&place), "--zone-capacity", "1MiB", "--zrwa-window", "64KiB"];
+        ask(&[&fixed, more].concat())
+    };
+    assert_ends(&window(&["--zrwa-granule", "12KiB"]), 2, &["16 blocks", "granule of 3"]);
+    assert_ends(&window(&["--zrwa-zones", "100"]), 2, &["100 zones", "14 may be active"]);
+    assert_ends(&window(&["--zrwa-zones", "0"]), 2, &["--zrwa-zones"]);
+    assert!(!place.exists());
+    let record = scratch.join("nowhere/record");
+    let served = run_for(SOON, zoneweave().args(["serve", text(&array), "--record", text(&record)]));
+    assert_ends(&served, 2, &["nowhere/record", "create the directory first"]);
+    assert!(!served.stdout.contains("serving"), "{served}");
+    assert_ends(&ask(&["drive", "replace", text(&array), "9"]), 2, &["drive 9", "drives 0 to 3"]);
+    let probe = ["drive", "probe", "--op", "zrwa-commit", "--profile"];
+    assert_ends(&ask(&[&probe[..], &["nonsense"]].concat()), 2, &["nonsense", "zn540-4tb"]);
+    assert_ends(&ask(&[&probe[..], &["zn540-4tb"]].concat()), 2, &["4096 bytes", "use --bytes 16384"]);
+    let run = ["lab", "run"];
+    assert_ends(&ask(&[&run[..], &["nonsense"]].concat()), 2, &["nonsense", "biza14"]);
+    assert_ends(&ask(&[&run[..], &["biza5", "--seeds", "0"]].concat()), 2, &["--seeds 0"]);
+    assert_ends(&ask(&[&run[..], &["biza5", "--scale", "0"]].concat()), 2, &["--scale 0"]);
+    let trace = scratch.join("trace");
+    std::fs::write(&trace, "0,W,0,4096,3\nwrong\n").unwrap();
+    let replayed = ask(&[&run[..], &["biza12", "--trace", text(&trace)]].concat());
+    assert_ends(&replayed, 2, &[text(&trace), "line 2"]);
 }

@@ -318,6 +318,23 @@ impl Run<'_> {
     }
 }
 
+/// Refuses options that no experiment, or not these, can be run with.
+///
+/// # Errors
+/// Says which, and what can be.
+pub fn expect(experiments: &[Experiment], options: &Options) -> Result<()> {
+    let Options { seeds, scale, traces } = options;
+    ensure!(*seeds > 0, "--seeds {seeds}: use at least 1");
+    ensure!(*scale > 0.0 && *scale <= 100.0, "--scale {scale}: use more than 0, and at most 100");
+    let count = traces.len();
+    ensure!(count <= biza12::TRACES_MAX, "--trace: {count} files, at most {}", biza12::TRACES_MAX);
+    let takes_one = |experiment: &&Experiment| count > 1 && takes_one_trace(experiment.id);
+    if let Some(one) = experiments.iter().find(takes_one) {
+        bail!("{} replays one --trace: {count} were given, which biza12 takes", one.id);
+    }
+    Ok(())
+}
+
 /// Runs experiments: those in virtual time on as many threads as there are processors, then those on the wall clock
 /// one by one, for which `host` is needed. Once `stop` is set, none is begun; what has a whole seed by then is reported.
 ///
@@ -330,20 +347,14 @@ pub fn run(
     progress: &Progress,
     stop: &AtomicBool,
 ) -> Result<Report> {
-    ensure!(options.seeds > 0, "--seeds is at least 1");
-    ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
+    expect(experiments, options)?;
     let is_counted = |experiment: &&Experiment| COUNTED.iter().any(|counted| counted.id == experiment.id);
     if let Some(counted) = experiments.iter().find(is_counted) {
         let missing = missing(&[VALGRIND]);
         ensure!(missing.is_none(), "{} needs {}", counted.id, missing.unwrap_or_default());
     }
-    let traces = options.traces.len();
-    ensure!(traces <= biza12::TRACES_MAX, "--trace: {traces} files, at most {}", biza12::TRACES_MAX);
-    let takes_one = |experiment: &&Experiment| traces > 1 && takes_one_trace(experiment.id);
-    if let Some(one) = experiments.iter().find(takes_one) {
-        bail!("{} replays one --trace: {traces} were given, which biza12 takes", one.id);
-    }
-    let plans: Vec<Plan> = experiments.iter().map(|experiment| Plan::new(experiment, traces)).collect();
+    let plans: Vec<Plan> =
+        experiments.iter().map(|experiment| Plan::new(experiment, options.traces.len())).collect();
     let conditions = |seed| Conditions { seed, scale: options.scale, traces: &options.traces, host };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.
     let in_order = plans.iter().flat_map(|plan| (1..=options.seeds).map(move |seed| (plan, seed)));
