@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   /sys/class/nvme/NAME           firmware_rev, hwmon*/temp1_input       SMART log of the node (root)
-//!   /sys/class/block/NAME/device   rev, hwmon/hwmon*/temp1_input
+//!   /sys/class/block/NAME          device/rev, device/hwmon/hwmon*/temp1_input, queue/rotational
 //! ```
 
 use crate::host::Host;
@@ -25,6 +25,9 @@ pub struct DriveHealth {
     /// Percentage of its life that is used, as its maker estimates it; above 100 when it lives longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear_percent: Option<u8>,
+    /// The disk turns, so a write alone waits for its head twice: at the data and at the journal of identities.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rotating: bool,
 }
 
 impl DriveHealth {
@@ -55,6 +58,8 @@ impl DriveHealth {
             firmware: firmware.iter().find_map(|file| line_of(file)),
             temperature_celsius: sensors.iter().find_map(millidegrees).map(|milli| milli.div_euclid(1000)),
             wear_percent: None,
+            rotating: line_of(&host.sys.join("class/block").join(name).join("queue/rotational")).as_deref()
+                == Some("1"),
         }
     }
 
@@ -64,6 +69,7 @@ impl DriveHealth {
             self.firmware.as_ref().map(|firmware| format!("firmware {firmware}")),
             self.temperature_celsius.map(|degrees| format!("{degrees} C")),
             self.wear_percent.map(|percent| format!("{percent} % worn")),
+            self.rotating.then(|| "a rotating disk: each lone write moves its head".to_owned()),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
         (!words.is_empty()).then(|| words.join(", "))
@@ -123,6 +129,8 @@ mod tests {
             ("class/nvme/nvme0/hwmon1/temp1_input", "38850\n"),
             ("class/block/sda/device/rev", "SN04\n"),
             ("class/block/sda/device/hwmon/hwmon3/temp1_input", "-500\n"),
+            ("class/block/sda/queue/rotational", "0\n"),
+            ("class/block/sdc/queue/rotational", "1\n"),
             ("class/block/sdb/device/rev", "\n"),
             ("class/block/sdb/device/hwmon/hwmon4/temp1_input", "hot\n"),
         ]);
@@ -132,11 +140,14 @@ mod tests {
             firmware: firmware.map(str::to_owned),
             temperature_celsius,
             wear_percent: None,
+            rotating: false,
         };
         assert_eq!(health("nvme0"), of(Some("7.2.22"), Some(38)));
         assert_eq!(health("sda"), of(Some("SN04"), Some(-1)));
         assert_eq!(health("sdb"), DriveHealth::default());
         assert_eq!(health("no-such-disk"), DriveHealth::default());
+        assert_eq!(health("sdc"), DriveHealth { rotating: true, ..DriveHealth::default() });
+        assert!(health("sdc").in_words().unwrap().contains("a rotating disk"));
     }
 
     #[test]

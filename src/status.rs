@@ -22,7 +22,7 @@ use crate::shared_hardware::{self, SharedHardware};
 use anyhow::{Context, Result, ensure};
 use array::log::channels::{ChannelStatus, RuleKind};
 use array::log::memory::Memory;
-use array::log::status::{Health, Status};
+use array::log::status::{Health, Status, StreamStatus};
 use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, ReAdded, mount_read_only};
 use array::pacer::Rates;
 use base::erasure::PieceSet;
@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zone::condition::IdentityCache;
+use zone::format::header::Stream;
 use zone::format::superblock::MemberState;
 
 /// The JSON object of `zoneweave status --json`.
@@ -129,6 +130,49 @@ pub struct LayoutReport {
     pub large_segments: u32,
     /// Chunk size of those; zero without.
     pub large_chunk_bytes: u64,
+    /// Segments by what is written together.
+    #[serde(default)]
+    pub streams: Vec<StreamReport>,
+}
+
+/// Segments of a stream.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct StreamReport {
+    /// small and large, by the chunks of clients' requests; moved and cold, by age, of the collector; index. Of the policy `biza` lived-near
+    /// and lived-long instead of the first two: blocks that are overwritten soon, and all others.
+    pub stream: String,
+    /// Segments being written.
+    pub open_segments: u64,
+    /// Segments only read.
+    pub sealed_segments: u64,
+}
+
+impl StreamReport {
+    fn of(status: StreamStatus, policy: PolicyChoice) -> StreamReport {
+        let stream = match (status.stream, policy) {
+            (Stream::Small, PolicyChoice::Biza) => "lived-near",
+            (Stream::Large, PolicyChoice::Biza) => "lived-long",
+            (Stream::Small, _) => "small",
+            (Stream::Large, _) => "large",
+            (Stream::Gc, _) => "moved",
+            (Stream::Cold, _) => "cold",
+            (Stream::Mapping, _) => "index",
+        };
+        StreamReport {
+            stream: stream.to_owned(),
+            open_segments: status.segments_open,
+            sealed_segments: status.segments_sealed,
+        }
+    }
+
+    /// The streams that have segments.
+    fn in_words(streams: &[StreamReport]) -> String {
+        let has_some = |report: &&StreamReport| report.open_segments + report.sealed_segments > 0;
+        let words = |StreamReport { stream, open_segments, sealed_segments }: &StreamReport| {
+            format!("{stream} {open_segments} open, {sealed_segments} sealed")
+        };
+        streams.iter().filter(has_some).map(words).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// Blocks that were written beyond those of clients, rebuilt, or lost.
@@ -311,6 +355,9 @@ pub struct MemberReport {
     /// Kind of the drive, where `array.toml` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<DriveKind>,
+    /// Identity that its superblock has, which decides who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<uuid::Uuid>,
     /// Name that the device has wherever it is attached, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -366,14 +413,35 @@ pub struct IdentityCacheReport {
     pub misses: u64,
     /// Share of hits; null before the first read.
     pub hit_ratio: Option<f64>,
+    /// Blocks written to the device, identities, journal and tables among them, for each that the engine has written; null before the
+    /// first write.
+    #[serde(default)]
+    pub write_amplification: Option<f64>,
+}
+
+impl IdentityCacheReport {
+    /// What the drive does beside reading and writing data, in lines of its own.
+    fn words(&self) -> Vec<String> {
+        let IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio, write_amplification } = self;
+        let ratio = hit_ratio.map_or_else(String::new, |ratio| format!(" ({:.1} % hits)", ratio * 100.0));
+        let (bytes, bytes_max) = (human_bytes(*bytes), human_bytes(*bytes_max));
+        let cache =
+            format!("identities {bytes} of at most {bytes_max} cached, {hits} hits, {misses} misses{ratio}");
+        let written = write_amplification.map(|ratio| {
+            format!("writes {ratio:.2} blocks with identities and journal for each block of the engine")
+        });
+        [Some(cache), written].into_iter().flatten().collect()
+    }
 }
 
 impl From<IdentityCache> for IdentityCacheReport {
-    fn from(IdentityCache { bytes, bytes_max, hits, misses }: IdentityCache) -> IdentityCacheReport {
-        let asked = hits + misses;
+    fn from(cache: IdentityCache) -> IdentityCacheReport {
+        let IdentityCache { bytes, bytes_max, hits, misses, host_blocks, device_blocks } = cache;
         #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let hit_ratio = (asked > 0).then(|| hits as f64 / asked as f64);
-        IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio }
+        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let (hit_ratio, write_amplification) =
+            (ratio(hits, hits + misses), ratio(device_blocks, host_blocks));
+        IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio, write_amplification }
     }
 }
 
@@ -432,6 +500,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         index,
         path: place.path.display().to_string(),
         kind: table(index).and_then(|table| table.kind),
+        uuid: table(index).map(|table| table.uuid),
         id: table(index).and_then(|table| table.id.clone()),
         journal: table(index).and_then(journal_in_words),
         state: match (place.is_missing(), place.state) {
@@ -608,8 +677,9 @@ impl SpaceReport {
 }
 
 impl LayoutReport {
-    fn of(status: &Status) -> LayoutReport {
+    fn of(status: &Status, policy: PolicyChoice) -> LayoutReport {
         LayoutReport {
+            streams: status.streams.iter().map(|stream| StreamReport::of(*stream, policy)).collect(),
             chunk_bytes: status.chunk_bytes,
             group_stripes: status.group_stripes,
             small_segments: status.small_segments,
@@ -672,6 +742,7 @@ pub fn report(
         index,
         path: table(index).map_or_else(String::new, |drive| drive.path.display().to_string()),
         kind: table(index).and_then(|drive| drive.kind),
+        uuid: table(index).map(|drive| drive.uuid),
         id: table(index).and_then(|drive| drive.id.clone()),
         journal: table(index).and_then(journal_in_words),
         state: state_in_words(*state).to_owned(),
@@ -709,7 +780,7 @@ pub fn report(
         shared: shared_among(directory),
         spares: directory.file.spare.iter().map(spare).collect(),
         space: SpaceReport::of(status),
-        layout: LayoutReport::of(status),
+        layout: LayoutReport::of(status, directory.file.engine.policy),
         blocks: BlocksReport::of(status, counters),
         memory: status.memory.into(),
         policy: directory.file.engine.policy,
@@ -811,6 +882,10 @@ fn print(report: &StatusReport) {
     println!("used             {}", human_bytes(report.space.used_bytes));
     println!("zones            {} free of {}", report.space.free_zones, report.space.total_zones);
     println!("segments         {} open, {} sealed", report.space.open_segments, report.space.sealed_segments);
+    let streams = StreamReport::in_words(&report.layout.streams);
+    if !streams.is_empty() {
+        println!("streams          {streams}");
+    }
     let MemoryReport { total, structures } = &report.memory;
     let structures: Vec<String> =
         structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
@@ -868,15 +943,8 @@ fn print_drives(report: &StatusReport) {
         if let Some(channels) = report.channels.get(member.index).and_then(ChannelsReport::in_words) {
             println!("                 {channels}");
         }
-        if let Some(IdentityCacheReport { bytes, bytes_max, hits, misses, hit_ratio }) =
-            &member.identity_cache
-        {
-            let ratio = hit_ratio.map_or_else(String::new, |ratio| format!(" ({:.1} % hits)", ratio * 100.0));
-            println!(
-                "                 identities {} of at most {} cached, {hits} hits, {misses} misses{ratio}",
-                human_bytes(*bytes),
-                human_bytes(*bytes_max)
-            );
+        for words in member.identity_cache.iter().flat_map(IdentityCacheReport::words) {
+            println!("                 {words}");
         }
         if let Some(calls) = member.kernel_calls {
             println!("                 {}", calls.in_words());

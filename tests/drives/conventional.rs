@@ -93,6 +93,13 @@ fn status_tells_of_cached_identities() {
         client.write(offset, part).unwrap();
     }
     drop(client);
+    let ran = run_for(SOON, zoneweave().arg("status").arg(&dir).arg("--json"));
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let layer = told["members"][0]["identity_cache"]["write_amplification"].as_f64();
+    // One block of identities for 59 of data, and the journal.
+    assert!(layer.is_some_and(|layer| (1.0 + 1.0 / 59.0..2.0).contains(&layer)), "{told}");
+    let words = run_for(SOON, zoneweave().arg("status").arg(&dir)).stdout;
+    assert!(words.contains("blocks with identities and journal for each block of the engine"), "{words}");
     server.stop();
     // Nothing is cached when it begins; what was read once is there the second time.
     let server = Server::serve(&dir);

@@ -292,7 +292,14 @@ fn blocks_go_by_lifetimes_where_the_array_says_so() {
     write(&server, 5);
     let told = run_for(SOON, zoneweave().args(["status", text(&dir)])).stdout;
     assert!(told.contains("placed by lifetime, and none is absorbed"), "{told}");
-    assert_eq!(status(&dir)["policy"], "biza");
+    let told = status(&dir);
+    assert_eq!(told["policy"], "biza");
+    let streams: Vec<&str> =
+        told["streams"].as_array().unwrap().iter().map(|own| own["stream"].as_str().unwrap()).collect();
+    assert_eq!(streams, ["lived-near", "lived-long", "moved", "cold", "index"]);
+    let open = |own: &serde_json::Value| own["open_segments"].as_u64().unwrap();
+    let sum: u64 = told["streams"].as_array().unwrap().iter().map(open).sum();
+    assert_eq!(Some(sum), told["open_segments"].as_u64(), "{told}");
     server.kill_9();
     std::fs::write(&file, adaptive).unwrap();
     let server = Server::serve(&dir);

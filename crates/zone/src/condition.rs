@@ -29,7 +29,7 @@ pub struct Latency {
     pub p99: Nanos,
 }
 
-/// Use of a drive's cache of identities, where those lie among the data.
+/// Use of a drive's cache of identities, where those lie among the data, and what they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdentityCache {
     /// Bytes of identities that are cached.
@@ -40,6 +40,10 @@ pub struct IdentityCache {
     pub hits: u64,
     /// Those that had to be read beside the data.
     pub misses: u64,
+    /// Blocks that the host has written.
+    pub host_blocks: u64,
+    /// Blocks that were written to the device for that: data, identities, journal, tables.
+    pub device_blocks: u64,
 }
 
 /// Condition of a drive. The default is a drive that is well.

@@ -13,6 +13,7 @@ use crate::pacer::Rates;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::drives::DriveSet;
+use zone::format::header::Stream;
 use zone::format::superblock::{MemberState, Uuid};
 use zone::stripe::Level;
 
@@ -69,6 +70,17 @@ pub struct WriteAreaStatus {
     pub live: u64,
 }
 
+/// Segments of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamStatus {
+    /// The stream.
+    pub stream: Stream,
+    /// Segments being written.
+    pub segments_open: u64,
+    /// Segments only read.
+    pub segments_sealed: u64,
+}
+
 /// A snapshot of a volume.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -94,6 +106,8 @@ pub struct Status {
     pub segments_open: u64,
     /// Segments only read.
     pub segments_sealed: u64,
+    /// Of both, those of each stream.
+    pub streams: Vec<StreamStatus>,
     /// Segments with a zone that takes no more writes: what they hold is being moved.
     pub segments_condemned: u64,
     /// Chunk size.
@@ -147,6 +161,7 @@ impl Shard {
             zones_total: u64::from(self.core.config.segments()) * members,
             segments_open: count(|state| matches!(state, SegmentState::Opening { .. } | SegmentState::Open)),
             segments_sealed: count(|state| matches!(state, SegmentState::Sealed)),
+            streams: Stream::ALL.into_iter().map(|stream| self.stream_status(stream)).collect(),
             segments_condemned: count(|state| matches!(state, SegmentState::Condemned)),
             chunk_bytes: u64::from(self.core.config.chunk_blocks) * BLOCK_BYTES_U64,
             group_stripes: self.core.config.group_stripes,
@@ -159,6 +174,19 @@ impl Shard {
             channels: self.core.segments.channels().status(),
             counters: self.core.counters,
             damage: self.drive_damage(),
+        }
+    }
+
+    fn stream_status(&self, stream: Stream) -> StreamStatus {
+        let segments =
+            || self.core.segments.iter().map(|(_, segment)| segment).filter(|own| own.stream == stream);
+        let is_open =
+            |segment: &&Segment| matches!(segment.state, SegmentState::Opening { .. } | SegmentState::Open);
+        let is_sealed = |segment: &&Segment| matches!(segment.state, SegmentState::Sealed);
+        StreamStatus {
+            stream,
+            segments_open: segments().filter(|segment| !segment.is_write_area).filter(is_open).count() as u64,
+            segments_sealed: segments().filter(is_sealed).count() as u64,
         }
     }
 

@@ -141,6 +141,9 @@ impl<D> ConventionalCore<D> {
 impl<D: BlockDevice> ConventionalCore<D> {
     /// Asks the device.
     pub(super) fn ask(&mut self, now: Instant, waiter: Waiter, op: block_device::Op) {
+        if let block_device::Op::Write { frames, .. } = &op {
+            self.media.identities.count_device(frames.len());
+        }
         let slot = self.waiters.insert(waiter);
         let token = block_device::Token(u64::from(slot));
         self.device.submit(now, block_device::Command { token, op });

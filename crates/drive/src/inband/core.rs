@@ -158,6 +158,9 @@ impl<D> InbandCore<D> {
 impl<D: ZonedDevice> InbandCore<D> {
     /// Asks the device, about one of its zones.
     pub(super) fn ask(&mut self, now: Instant, waiter: Waiter, zone: ZoneIndex, op: Op) {
+        if let Op::Write { frames, .. } = &op {
+            self.media.identities.count_device(frames.len());
+        }
         let slot = self.waiters.insert(waiter);
         self.device.submit(now, Command { token: Token(u64::from(slot)), zone, op });
     }

@@ -73,6 +73,7 @@ impl<D: ZonedDevice> InbandCore<D> {
             Err(status) => return self.done.push(asked.done(Err(status), frames)),
         };
         let layout = self.label.layout;
+        self.media.identities.count_host(blocks);
         let begin_record = self.begin_life(zone);
         let life = self.media.lives.get_mut(&zone).expect("a life that was begun");
         assert_eq!(life.end(), offset, "a write at the write pointer of zone {}", zone.0);

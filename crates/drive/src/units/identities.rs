@@ -35,6 +35,9 @@ pub struct Identities {
     lookups: u64,
     /// Units that were found.
     hits: u64,
+    /// Blocks that the host has written, and those written to the device.
+    host_blocks: u64,
+    device_blocks: u64,
 }
 
 impl Identities {
@@ -43,7 +46,7 @@ impl Identities {
     pub fn new(units: usize) -> Identities {
         let sets = (units / WAYS).max(1);
         let sets = (0..sets).map(|_| Set::default()).collect();
-        Identities { sets, units: 0, lookups: 0, hits: 0 }
+        Identities { sets, units: 0, lookups: 0, hits: 0, host_blocks: 0, device_blocks: 0 }
     }
 
     fn set_of(&self, (zone, unit): Key) -> usize {
@@ -71,7 +74,19 @@ impl Identities {
             bytes_max: bytes(self.sets.len() * WAYS),
             hits: self.hits,
             misses: self.lookups - self.hits,
+            host_blocks: self.host_blocks,
+            device_blocks: self.device_blocks,
         }
+    }
+
+    /// Counts blocks that the host writes.
+    pub fn count_host(&mut self, blocks: u32) {
+        self.host_blocks += u64::from(blocks);
+    }
+
+    /// Counts blocks that are written to the device.
+    pub fn count_device(&mut self, blocks: usize) {
+        self.device_blocks += blocks as u64;
     }
 
     /// Keeps identities that were read or written.
@@ -116,7 +131,8 @@ mod tests {
         assert!(identities.find(key(1), 5).is_none(), "it was not");
         assert!(identities.find(key(8), 6).is_none(), "of an earlier life");
         let set = WAYS as u64 * BLOCK_BYTES_U64;
-        let usage = IdentityCache { bytes: set, bytes_max: set, hits: 2, misses: 2 };
+        let usage =
+            IdentityCache { bytes: set, bytes_max: set, hits: 2, misses: 2, ..IdentityCache::default() };
         assert_eq!(identities.usage(), usage, "one took the place of another");
     }
 }
