@@ -124,6 +124,15 @@ fn emulated_drives_pass() {
     }
 }
 
+/// A small device that is cut into zones has no more, and no limit of open ones that counts.
+#[test]
+fn a_drive_of_three_zones_passes() {
+    let few = Geometry { zones: 3, open_zones_max: 14, active_zones_max: 14, ..geometry() };
+    let mut drive = EmulatedDrive::on_heap(few, [1; 16]).expect("a geometry that can be");
+    let report = run(&mut drive, OPTIONS, &|_| {});
+    assert!(report.passed, "{report}");
+}
+
 #[test]
 fn a_seed_repeats_a_walk() {
     let compared = |seed| {

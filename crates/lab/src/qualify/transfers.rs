@@ -87,7 +87,7 @@ pub fn appends(bench: &mut Bench) -> Result<Result<u64, String>, Difference> {
         compared += u64::from(count);
     }
     bench.empty_all()?;
-    let several = bench.geometry.open_zones_max.min(4);
+    let several = bench.geometry.open_zones_max.min(bench.geometry.zones).min(4);
     for zones in [1, several] {
         compared += in_flight(bench, zones)?;
         bench.empty_all()?;
