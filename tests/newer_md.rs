@@ -40,6 +40,7 @@ fn arrays_go_to_md_and_come_back() {
             devices: Vec::new(),
             modules: "raid456 loop crc32c_generic",
             programs: &PROGRAMS,
+            processors: 1,
             prepare: "mkdir -p /run/mdadm",
         };
         run_inside(&Scratch::new("newer-md"), inside);

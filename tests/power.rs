@@ -195,6 +195,7 @@ fn boot(scratch: &Scratch) -> Cut {
         scratch.path(),
         &Parts {
             kernel: Kernel::Current,
+            processors: 1,
             memory_mib: 1024,
             devices,
             modules: &modules,
