@@ -23,7 +23,7 @@ use support::outside::{self, Outside};
 use support::run::{SOON, run, until};
 use support::scratch::Scratch;
 use support::server::let_run;
-use support::writer::Oracle;
+use support::writer::{BLOCKS_OF_MACHINE, Oracle};
 use support::{nvme, random, text};
 
 const DRIVES: usize = 4;
@@ -205,7 +205,16 @@ fn boot(scratch: &Scratch) -> Cut {
         },
     );
     let random = random(26);
-    Cut { machine, outside, oracle: Oracle::new(), random, served: 0, acknowledged: 0, compared: 0, cuts: 0 }
+    Cut {
+        machine,
+        outside,
+        oracle: Oracle::of(BLOCKS_OF_MACHINE),
+        random,
+        served: 0,
+        acknowledged: 0,
+        compared: 0,
+        cuts: 0,
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::nbd::{Client, Failure};
 use super::server::{Server, let_run};
 use super::stamp::{BLOCK_BYTES, BLOCK_BYTES_U64, stamp_of};
-use super::writer::{BLOCKS, Oracle, Writers};
+use super::writer::{Oracle, Writers};
 use base::random::Random;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ pub struct Read {
 pub struct Readers(JoinHandle<Read>);
 
 impl Readers {
-    /// Begins to read what writers write, until the server ends.
-    pub fn begin(server: &Server, random: &mut Random) -> Readers {
-        let (client, random) = (server.client(), Random::from_seed(random.bits()));
-        Readers(std::thread::spawn(|| read(client, random)))
+    /// Begins to read what the writers of an oracle write, until the server ends.
+    pub fn begin(server: &Server, oracle: &Oracle, random: &mut Random) -> Readers {
+        let (client, random, blocks) = (server.client(), Random::from_seed(random.bits()), oracle.blocks());
+        Readers(std::thread::spawn(move || read(client, random, blocks)))
     }
 
     /// Result of the readers, once the server has ended.
@@ -44,7 +44,7 @@ pub struct Load {
 impl Load {
     /// Begins, and lets them work for a moment.
     pub fn begin(server: &Server, oracle: &mut Oracle, random: &mut Random) -> Load {
-        let (writers, readers) = (oracle.write(server, random), Readers::begin(server, random));
+        let (writers, readers) = (oracle.write(server, random), Readers::begin(server, oracle, random));
         let_run(Duration::from_millis(500));
         Load { writers, readers, began: Instant::now() }
     }
@@ -63,11 +63,11 @@ impl Load {
     }
 }
 
-fn read(mut client: Client, mut random: Random) -> Read {
+fn read(mut client: Client, mut random: Random, volume_blocks: u64) -> Read {
     let mut done = Read { requests: 0, longest: Duration::ZERO };
     loop {
         let blocks = 1 + random.below(BLOCKS_OF_REQUEST_MAX);
-        let first = random.below(BLOCKS - blocks + 1);
+        let first = random.below(volume_blocks - blocks + 1);
         let began = Instant::now();
         let length = u32::try_from(blocks * BLOCK_BYTES_U64).unwrap();
         match client.read(first * BLOCK_BYTES_U64, length) {

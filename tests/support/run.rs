@@ -18,6 +18,9 @@ fn patience(limit: Duration) -> Duration {
 /// Between two looks at something awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Pause after a look, in times of what it took.
+const PAUSES_OF_LOOK: u32 = 2;
+
 /// A program that has ended, or was killed at its limit.
 pub struct Finished {
     pub line: String,
@@ -99,14 +102,17 @@ pub fn kill(child: &mut Child) {
     wait_for(Duration::from_secs(10), child);
 }
 
-/// Waits until `done`; false when it does not come to pass in time.
+/// Waits until `done`; false when it does not come to pass in time. A look that takes long, such as one by a program, is followed by as
+/// long a pause and more, so that what is awaited has the processors.
 pub fn until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let (started, limit) = (Instant::now(), patience(limit));
+    let mut look = started;
     while !done() {
         if started.elapsed() > limit {
             return false;
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(LOOK_EVERY.max(look.elapsed() * PAUSES_OF_LOOK));
+        look = Instant::now();
     }
     true
 }

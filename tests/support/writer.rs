@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub const BLOCKS: u64 = 64 * 256;
+/// The same of a machine without KVM: what is written there in a second or two covers them, and each comparison reads all.
+pub const BLOCKS_OF_MACHINE: u64 = 16 * 256;
 const CONNECTIONS: u64 = 4;
 /// Requests in flight on each connection.
 const DEPTH: u64 = 16;
-/// Blocks that belong to one place in the queue of one connection.
-const BLOCKS_EACH: u64 = BLOCKS / (CONNECTIONS * DEPTH);
 const BLOCKS_OF_REQUEST_MAX: u64 = 24;
 /// Requests that are acknowledged before a server ends, at least: one that ends sooner proves nothing.
 const ACKNOWLEDGED_LEAST: u64 = 48;
@@ -50,6 +50,8 @@ struct Writer {
     /// Index of the connection.
     index: u64,
     stamp_next: u64,
+    /// Blocks that belong to one place in the queue of one connection.
+    blocks_each: u64,
     sent: BTreeMap<u64, Sent>,
     ledger: Ledger,
     /// Requests of all connections that were acknowledged.
@@ -79,8 +81,8 @@ impl Writer {
 
     fn send(&mut self, slot: u64) -> std::io::Result<()> {
         let blocks = 1 + self.random.below(BLOCKS_OF_REQUEST_MAX);
-        let first_of_slot = (self.index * DEPTH + slot) * BLOCKS_EACH;
-        let first = first_of_slot + self.random.below(BLOCKS_EACH - blocks + 1);
+        let first_of_slot = (self.index * DEPTH + slot) * self.blocks_each;
+        let first = first_of_slot + self.random.below(self.blocks_each - blocks + 1);
         let is_trim = self.random.chance(1, 8);
         let stamp = if is_trim { 0 } else { self.stamp_next };
         self.stamp_next += 1;
@@ -115,6 +117,8 @@ impl Writer {
 /// Oracle of what all blocks of a volume may hold.
 #[derive(Default)]
 pub struct Oracle {
+    /// Blocks that are written, from the first one.
+    blocks: u64,
     ledger: Ledger,
     stamp_next: u64,
     /// First stamp of the writers that were joined last.
@@ -145,7 +149,16 @@ impl Writers {
 impl Oracle {
     /// Makes the oracle of a volume of zeros.
     pub fn new() -> Oracle {
-        Oracle { stamp_next: 1, ..Oracle::default() }
+        Oracle::of(if super::machine::is_inside() { BLOCKS_OF_MACHINE } else { BLOCKS })
+    }
+
+    /// The same of so many blocks.
+    pub fn of(blocks: u64) -> Oracle {
+        Oracle { blocks, stamp_next: 1, ..Oracle::default() }
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// Begins to write, until the server ends.
@@ -198,12 +211,14 @@ impl Oracle {
     }
 
     fn writer(&self, client: Client, index: u64, random: &mut Random) -> Writer {
-        let own = index * DEPTH * BLOCKS_EACH..(index + 1) * DEPTH * BLOCKS_EACH;
+        let blocks_each = self.blocks / (CONNECTIONS * DEPTH);
+        let own = index * DEPTH * blocks_each..(index + 1) * DEPTH * blocks_each;
         Writer {
             client,
             random: Random::from_seed(random.bits()),
             index,
             stamp_next: self.stamp_next,
+            blocks_each,
             sent: BTreeMap::new(),
             ledger: self.ledger.range(own).map(|(&lba, &expected)| (lba, expected)).collect(),
             acknowledged_count: Arc::default(),
@@ -235,7 +250,7 @@ impl Oracle {
     pub fn verify_and_heal(&mut self, server: &Server) -> u64 {
         let mut client = server.client();
         let mut lost = 0;
-        for first in (0..BLOCKS).step_by(usize::try_from(BLOCKS_AT_ONCE).unwrap()) {
+        for first in (0..self.blocks).step_by(usize::try_from(BLOCKS_AT_ONCE).unwrap()) {
             let bytes = u32::try_from(BLOCKS_AT_ONCE * BLOCK_BYTES_U64).unwrap();
             let read = client.read(first * BLOCK_BYTES_U64, bytes);
             let pieces: Vec<(u64, Option<Vec<u8>>)> = match read {
@@ -281,9 +296,9 @@ impl Oracle {
     /// # Errors
     /// With the block that holds something else.
     pub fn verify_with(&mut self, client: &mut Client) -> Result<(), String> {
-        assert!(client.size_bytes >= BLOCKS * BLOCK_BYTES_U64, "{} bytes", client.size_bytes);
+        assert!(client.size_bytes >= self.blocks * BLOCK_BYTES_U64, "{} bytes", client.size_bytes);
         let mut lba = 0;
-        while lba < BLOCKS {
+        while lba < self.blocks {
             let bytes = u32::try_from(BLOCKS_AT_ONCE * BLOCK_BYTES_U64).unwrap();
             let data = client.read(lba * BLOCK_BYTES_U64, bytes).unwrap();
             self.compare(lba, &data)?;
