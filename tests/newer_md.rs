@@ -23,6 +23,9 @@ const DISK: &str = "/dev/md0";
 const ARRAYS: [(&str, &str); 6] =
     [("4", "resync"), ("5", "bitmap"), ("5", "ppl"), ("5", "journal"), ("6", "bitmap"), ("6", "journal")];
 
+/// Small: all of the volume is read four times, and scrubbed here and there.
+const MEMBER_BYTES: u64 = 8 << 20;
+
 /// Bytes of a write.
 const WRITE: usize = 20 << 10;
 
@@ -37,10 +40,10 @@ fn arrays_go_to_md_and_come_back() {
         let inside = Inside {
             name: "arrays_go_to_md_and_come_back",
             kernel: Kernel::V6_12,
+            processors: 1,
             devices: Vec::new(),
             modules: "raid456 loop crc32c_generic",
             programs: &PROGRAMS,
-            processors: 1,
             prepare: "mkdir -p /run/mdadm",
         };
         run_inside(&Scratch::new("newer-md"), inside);
@@ -49,7 +52,7 @@ fn arrays_go_to_md_and_come_back() {
 
 /// Members of a new array, and the device of its journal behind them.
 fn create(scratch: &Scratch, level: &str, policy: &str) -> (PathBuf, Vec<PathBuf>) {
-    let mut devices = md::blanks(scratch, 6);
+    let mut devices = md::blanks_of(MEMBER_BYTES, scratch, 6);
     let journal = devices.pop().unwrap();
     if policy == "journal" {
         let dir = md::create(scratch, level, &devices, &["--write-journal", text(&journal)]);

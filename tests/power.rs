@@ -97,7 +97,7 @@ impl Cut {
             client
         });
         writers.wait_until_acknowledged(|| self.console());
-        let_run(Duration::from_millis(self.random.below(2500)));
+        let_run(Duration::from_millis(self.random.below(1000)));
         self.outside.cut_power();
         // Nobody is there who would close the connections.
         handles.iter().for_each(|handle| drop(handle.shutdown(Shutdown::Both)));

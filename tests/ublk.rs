@@ -24,7 +24,7 @@ const PROGRAMS: [&str; 6] = ["mkfs.ext4", "e2fsck", "blkdiscard", "fio", "nbd-cl
 const DISK: &str = "/dev/ublkb0";
 
 /// Ends of servers whose disk is in use.
-const ENDS: u32 = 20;
+const ENDS: u32 = 6;
 
 fn run(name: &str, inside: fn()) {
     if is_inside() {
@@ -154,11 +154,11 @@ fn outlive() {
     let ends = Arc::new(AtomicBool::new(false));
     let writer = write_files("/m", Arc::clone(&ends));
     for _ in 0..3 {
-        let_run(Duration::from_secs(3));
+        let_run(Duration::from_secs(2));
         server.kill_9();
         server = serve(&dir, &[]);
     }
-    let_run(Duration::from_secs(2));
+    let_run(Duration::from_secs(1));
     // It is mounted: the disk stays, and requests wait.
     server.stop();
     assert_waits(&dir);
@@ -393,7 +393,7 @@ fn cost() {
             let before = busy();
             let said = shell(&format!(
                 "fio --name=cost --filename={device} --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
-                 --number_ios=10000 --randseed={round} --output-format=json --size=200m"
+                 --number_ios=4000 --randseed={round} --output-format=json --size=200m"
             ));
             let report: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
             let requests = report["jobs"][0]["write"]["total_ios"].as_f64().unwrap();

@@ -10,7 +10,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-const KEYS: u64 = 3000;
+const KEYS: u64 = 1000;
+/// Changes of a round of a life: enough that the flash gets most of them before the server is killed, and each key has been stored.
+const CHANGES: u64 = 1500;
 /// Longest value: some are larger than a page, and than a few.
 const VALUE_BYTES_MAX: u64 = 20_000;
 
@@ -123,18 +125,18 @@ pub fn live(dir: &Path, drives: &[&str], spare: &str) {
         refused(&[&other[..], &["--force"]].concat(), 5, "in use");
         let found = shadow.verify(&server);
         assert!(round == 0 || found > 90, "{found} % found\n{}", server.log());
-        shadow.change(&server, 4000);
+        shadow.change(&server, CHANGES);
         shadow.verify(&server);
         server.kill_9();
         assert_clean(dir);
-        println!("- killed after 4000 changes; {found} % were found before them");
+        println!("- killed after {CHANGES} changes; {found} % were found before them");
     }
     let server = CacheServer::serve(dir);
     ask(&["cache", "drive", "fail", text(dir), "1"]).expect("fail");
     let without = shadow.verify(&server);
-    shadow.change(&server, 1000);
+    shadow.change(&server, CHANGES / 4);
     ask(&["cache", "drive", "replace", text(dir), "1", "--with", spare]).expect("replace");
-    shadow.change(&server, 4000);
+    shadow.change(&server, CHANGES);
     let with = shadow.verify(&server);
     server.kill_9();
     let server = CacheServer::serve(dir);

@@ -23,9 +23,14 @@ pub fn unpacked(scratch: &Scratch, array: &str) -> Vec<PathBuf> {
 
 /// Empty files of 24 MiB.
 pub fn blanks(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
+    blanks_of(24 << 20, scratch, count)
+}
+
+/// Empty files of so many bytes.
+pub fn blanks_of(bytes: u64, scratch: &Scratch, count: usize) -> Vec<PathBuf> {
     let blank = |index: usize| {
         let path = scratch.join(&format!("m{index}"));
-        std::fs::File::create(&path).unwrap().set_len(24 << 20).unwrap();
+        std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
         path
     };
     (0..count).map(blank).collect()
