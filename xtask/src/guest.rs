@@ -3,10 +3,11 @@
 //! their own (tests/ublk.rs), whose drives have formats that cannot be used (tests/formats.rs) or are of all kinds (tests/differential.rs), or a newer md (tests/newer_md.rs).
 
 use crate::phase::{cargo, run as run_program};
+use crate::test::programs;
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Environment that turns a machine that cannot be booted into a failure.
 const REQUIRE_TOOLS: &str = "ZONEWEAVE_REQUIRE_TOOLS";
@@ -31,6 +32,10 @@ const SHORT_PROGRAMS: [&str; 3] = ["machine", "zns", "power"];
 const CI_PROGRAMS: [&str; 2] = ["machine", "power"];
 /// Programs that need the newer kernel.
 const NEWER_PROGRAMS: [&str; 3] = ["polled", "ublk", "newer_md"];
+/// Programs that take longest, and so begin first.
+const LONGEST: [&str; 4] = ["zoned", "power", "zns", "ublk"];
+/// A test at a time: its output is that of its machine.
+const ARGUMENTS: [&str; 3] = ["--nocapture", "--test-threads", "1"];
 /// Kernels that machines may boot.
 const KERNELS: [&str; 2] = ["6.1", NEWER_KERNEL];
 const NEWER_KERNEL: &str = "6.12";
@@ -90,16 +95,19 @@ impl Options {
         Ok(self)
     }
 
-    /// Command that runs the tests.
-    fn tests(&self) -> Result<Command> {
-        let mut tests = cargo();
-        tests.args(["test", "--release", "--package", "zoneweave"]);
-        tests.args(self.programs.iter().flat_map(|program| ["--test", program]));
-        tests.args(["--", "--nocapture", "--test-threads", "1"]);
-        tests.env("ZONEWEAVE_GUEST", "1").env("ZONEWEAVE_GUEST_SHORT", if self.is_short { "1" } else { "0" });
-        if let Some(kernel) = &self.kernel {
-            tests.env("ZONEWEAVE_GUEST_KERNEL", kernel);
-        }
+    /// Options of `cargo test` that name the tests.
+    fn tests(&self) -> Vec<&str> {
+        let programs = self.programs.iter().flat_map(|program| ["--test", program]);
+        ["--release", "--package", "zoneweave"].into_iter().chain(programs).collect()
+    }
+
+    /// Environment of the tests.
+    fn environment(&self) -> Result<Vec<(&'static str, String)>> {
+        let mut environment = vec![
+            ("ZONEWEAVE_GUEST", "1".to_owned()),
+            ("ZONEWEAVE_GUEST_SHORT", u32::from(self.is_short).to_string()),
+        ];
+        environment.extend(self.kernel.clone().map(|kernel| ("ZONEWEAVE_GUEST_KERNEL", kernel)));
         if let Some(qemu) = &self.qemu {
             // Options may follow the path.
             let program = qemu.split_whitespace().next().context("--qemu wants the path of a QEMU")?;
@@ -107,20 +115,23 @@ impl Options {
                 !program.contains('/') || Path::new(program).is_file(),
                 "--qemu {qemu}: there is no such program"
             );
-            tests.env("ZONEWEAVE_QEMU", qemu);
+            environment.push(("ZONEWEAVE_QEMU", qemu.clone()));
         }
-        Ok(tests)
+        Ok(environment)
     }
 }
 
-/// Boots the machines, one after the other: two at a time would starve each other without KVM.
+/// Boots the machines, one for each processor of this host at a time: with one processor of its own, and without KVM, a machine keeps one
+/// busy.
 ///
 /// # Errors
 /// When a machine lost something, QEMU is not there, or a name is none of a program of tests.
 pub fn run(words: &[String]) -> Result<ExitCode> {
     let options = Options::parse(words)?;
     tools::provide()?;
-    run_program(options.tests()?.env(REQUIRE_TOOLS, "1"))?;
+    let mut environment = options.environment()?;
+    environment.push((REQUIRE_TOOLS, "1".to_owned()));
+    programs::run(&options.tests(), &LONGEST, &ARGUMENTS, &environment)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -130,8 +141,10 @@ pub fn run(words: &[String]) -> Result<ExitCode> {
 /// When a machine lost something.
 pub fn run_short() -> Result<()> {
     let programs = CI_PROGRAMS.iter().map(ToString::to_string).collect();
-    let mut tests = Options { is_short: true, programs, ..Options::default() }.tests()?;
-    run_program(tests.env_remove(REQUIRE_TOOLS))
+    let options = Options { is_short: true, programs, ..Options::default() };
+    let mut tests = cargo();
+    tests.arg("test").args(options.tests()).arg("--").args(ARGUMENTS);
+    run_program(tests.envs(options.environment()?).env_remove(REQUIRE_TOOLS))
 }
 
 #[cfg(test)]

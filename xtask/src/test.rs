@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the crates' tests, then the end-to-end tests against a release build.
 
-mod programs;
+pub mod programs;
 
 use crate::phase::{Phases, cargo, run as run_program};
 use crate::{tidy, tools};
@@ -33,7 +33,7 @@ fn test_crates() -> Result<()> {
     let names = tests_of_crates()?;
     let mut options = vec!["--workspace", "--lib", "--bins"];
     options.extend(names.iter().flat_map(|name| ["--test", name]));
-    programs::run(&options, &["lab", "array"], &[])?;
+    programs::run(&options, &["lab", "array"], &[], &[])?;
     run_program(cargo().args(["test", "--workspace", "--doc"]))
 }
 
@@ -62,7 +62,7 @@ fn name_of_test(path: &str) -> Option<&str> {
 fn test_end_to_end() -> Result<()> {
     let options = ["--release", "--package", "zoneweave", "--test", "*"];
     // What a test skips, or how many rounds it did, is worth a line.
-    programs::run(&options, &["md", "lab", "clients", "drives"], &["--nocapture"])
+    programs::run(&options, &["md", "lab", "clients", "drives"], &["--nocapture"], &[])
 }
 
 #[cfg(test)]

@@ -18,12 +18,15 @@ struct Program {
     folder: PathBuf,
 }
 
+/// Variables of the environment that programs have beside those that are there.
+pub type Environment = [(&'static str, String)];
+
 /// Builds the tests that options of `cargo test` name, and runs their programs with `arguments`; those that are named in `longest` begin
 /// first. What a program prints is shown when it has ended.
 ///
 /// # Errors
 /// When something is not built, or a test fails; everything is run nevertheless.
-pub fn run(options: &[&str], longest: &[&str], arguments: &[&str]) -> Result<()> {
+pub fn run(options: &[&str], longest: &[&str], arguments: &[&str], environment: &Environment) -> Result<()> {
     let mut build = cargo();
     build.arg("test").args(options).args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let mut programs = programs_of(&output(&mut build)?)?;
@@ -35,7 +38,7 @@ pub fn run(options: &[&str], longest: &[&str], arguments: &[&str]) -> Result<()>
     let printing = Mutex::new(());
     let run = |program: &Program| {
         let began = Instant::now();
-        let (said, result) = run_one(program, &logs, arguments);
+        let (said, result) = run_one(program, &logs, arguments, environment);
         let _turn = printing.lock().expect("nobody panics while holding it");
         let seconds = began.elapsed().as_secs_f64();
         println!("== {} of {}, {seconds:.1} s\n{said}", program.name, program.folder.display());
@@ -49,12 +52,18 @@ pub fn run(options: &[&str], longest: &[&str], arguments: &[&str]) -> Result<()>
 }
 
 /// Runs a program, and returns what it printed.
-fn run_one(program: &Program, logs: &Path, arguments: &[&str]) -> (String, Result<()>) {
+fn run_one(
+    program: &Program,
+    logs: &Path,
+    arguments: &[&str],
+    environment: &Environment,
+) -> (String, Result<()>) {
     let name = program.path.file_name().unwrap_or_default();
     let log = logs.join(name).with_extension("log");
     let run = || -> Result<()> {
         let file = File::create(&log).with_context(|| log.display().to_string())?;
         let mut command = Command::new(&program.path);
+        command.envs(environment.iter().cloned());
         command.args(arguments).current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
         let status = command.stdout(file.try_clone()?).stderr(file).status();
         let status = status.with_context(|| program.path.display().to_string())?;
