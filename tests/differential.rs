@@ -36,15 +36,8 @@ fn drives_of_all_kinds_walk_alike() {
         let prepare = format!("{}\n{NULL_DISK}", nvme::wait_for(formats.len()));
         let name = "drives_of_all_kinds_walk_alike";
         let modules = "nvme null_blk";
-        let inside = Inside {
-            name,
-            kernel: Kernel::Current,
-            processors: 1,
-            devices,
-            modules,
-            programs: &[],
-            prepare: &prepare,
-        };
+        let inside =
+            Inside { name, kernel: Kernel::Current, devices, modules, programs: &[], prepare: &prepare };
         run_inside(&scratch, inside);
     }
 }

@@ -117,15 +117,7 @@ fn boot(scratch: &Scratch, number: u32, disks: &[(&str, String)]) {
     );
     let name = "formats_are_told_with_their_remedies";
     let modules = "nvme ext4 crc32c_generic";
-    let inside = Inside {
-        name,
-        kernel: Kernel::Current,
-        processors: 1,
-        devices,
-        modules,
-        programs: &[],
-        prepare: &prepare,
-    };
+    let inside = Inside { name, kernel: Kernel::Current, devices, modules, programs: &[], prepare: &prepare };
     run_inside(scratch, inside);
 }
 

@@ -49,7 +49,6 @@ fn blocks_that_cannot_be_read_cost_no_member_its_place() {
             Inside {
                 name: "blocks_that_cannot_be_read_cost_no_member_its_place",
                 kernel: Kernel::Current,
-                processors: 1,
                 devices,
                 modules: "nvme",
                 programs: &["blkzone"],

@@ -40,7 +40,6 @@ fn arrays_go_to_md_and_come_back() {
         let inside = Inside {
             name: "arrays_go_to_md_and_come_back",
             kernel: Kernel::V6_12,
-            processors: 1,
             devices: Vec::new(),
             modules: "raid456 loop crc32c_generic",
             programs: &PROGRAMS,

@@ -39,10 +39,7 @@ fn an_array_whose_drives_are_polled_survives() {
     let devices = (0..DRIVES).flat_map(drive).collect();
     let (name, modules) = ("an_array_whose_drives_are_polled_survives", "nvme:poll_queues=2");
     let prepare = &nvme::wait_for(DRIVES);
-    run_inside(
-        &scratch,
-        Inside { name, kernel: Kernel::V6_12, processors: 2, devices, modules, programs: &[], prepare },
-    );
+    run_inside(&scratch, Inside { name, kernel: Kernel::V6_12, devices, modules, programs: &[], prepare });
 }
 
 #[test]

@@ -195,7 +195,6 @@ fn boot(scratch: &Scratch) -> Cut {
         scratch.path(),
         &Parts {
             kernel: Kernel::Current,
-            processors: 1,
             memory_mib: 1024,
             devices,
             modules: &modules,

@@ -45,7 +45,6 @@ fn a_drive_that_answers_too_late_keeps_its_place() {
             Inside {
                 name: "a_drive_that_answers_too_late_keeps_its_place",
                 kernel: Kernel::Current,
-                processors: 1,
                 devices,
                 modules: &format!("nvme_core:io_timeout={TIMEOUT} nvme"),
                 programs: &[],

@@ -33,7 +33,6 @@ fn run(name: &str, inside: fn()) {
         let inside = Inside {
             name,
             kernel: Kernel::V6_12,
-            processors: 2,
             devices: Vec::new(),
             modules: "ublk_drv nbd nvmet-tcp nvme-tcp ext4 crc32c_generic",
             programs: &PROGRAMS,

@@ -46,7 +46,6 @@ fn run_with_drives(name: &str, bytes: u64, format: &str) {
         Inside {
             name,
             kernel: Kernel::Current,
-            processors: 1,
             devices,
             // What a drive does not answer is cut off after a second, and not after half a minute.
             modules: "nvme_core:io_timeout=1 nvme",

@@ -51,15 +51,7 @@ fn run_with_nvme(name: &str) {
     let prepare = &nvme::wait_for(DRIVES);
     run_inside(
         &scratch,
-        Inside {
-            name,
-            kernel: Kernel::Current,
-            processors: 1,
-            devices,
-            modules: "nvme",
-            programs: &[],
-            prepare,
-        },
+        Inside { name, kernel: Kernel::Current, devices, modules: "nvme", programs: &[], prepare },
     );
 }
 
@@ -107,15 +99,8 @@ fn windows_of_nvme_drives_are_written_in_any_order() {
         let format = format!("{},{},{AREAS}", nvme::WITH_METADATA, nvme::ZONED);
         let devices = nvme::drive(scratch.path(), 0, DRIVE_BYTES, &format);
         let prepare = &nvme::wait_for(1);
-        let inside = Inside {
-            name,
-            kernel: Kernel::Current,
-            processors: 1,
-            devices,
-            modules: "nvme",
-            programs: &[],
-            prepare,
-        };
+        let inside =
+            Inside { name, kernel: Kernel::Current, devices, modules: "nvme", programs: &[], prepare };
         run_inside(&scratch, inside);
     }
 }

@@ -41,7 +41,7 @@ fn null_disks(count: usize, lines: &str) -> String {
 }
 
 fn on_machine(name: &str, devices: Vec<String>, modules: &str, programs: &[&str], prepare: &str) {
-    let inside = Inside { name, kernel: Kernel::Current, processors: 1, devices, modules, programs, prepare };
+    let inside = Inside { name, kernel: Kernel::Current, devices, modules, programs, prepare };
     run_inside(&Scratch::new("zoned"), inside);
 }
 

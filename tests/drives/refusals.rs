@@ -208,4 +208,7 @@ fn what_cannot_be_asked_for_ends_with_two() {
     std::fs::write(&trace, "0,W,0,4096,3\nwrong\n").unwrap();
     let replayed = ask(&[&run[..], &["biza12", "--trace", text(&trace)]].concat());
     assert_ends(&replayed, 2, &[text(&trace), "line 2"]);
+    std::fs::write(&trace, "0,W,0,4096,3\n").unwrap();
+    assert_ends(&ask(&[&run[..], &["biza5", "--trace", text(&trace)]].concat()), 2, &["--trace", "biza12"]);
+    assert_ends(&ask(&[&run[..], &["biza13"]].concat()), 2, &["serve --record", "biza12 --trace"]);
 }

@@ -53,7 +53,6 @@ sync; sleep 1; poweroff -f
 /// Parts of a machine.
 pub struct Parts<'a> {
     pub kernel: Kernel,
-    pub processors: u32,
     /// MiB of memory.
     pub memory_mib: u32,
     /// Options of QEMU for its devices.
@@ -82,7 +81,6 @@ impl Machine {
             scratch,
             &Parts {
                 kernel: Kernel::Current,
-                processors: 2,
                 memory_mib: 512,
                 devices: ["-chardev", &format!("socket,id=disk,path={},reconnect=1", text(disk))]
                     .into_iter()
@@ -107,7 +105,7 @@ impl Machine {
         let _none_before = std::fs::remove_file(&console);
         let memory = parts.memory_mib;
         let mut qemu = qemu();
-        qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", &parts.processors.to_string()]);
+        qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", "2"]);
         qemu.args(["-cpu", PROCESSOR, "-accel", "tcg,thread=multi"]);
         qemu.args(["-machine", "q35,memory-backend=ram", "-m", &format!("{memory}M")]);
         qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={memory}M,share=on")]);
@@ -153,8 +151,6 @@ impl Drop for Machine {
 pub struct Inside<'a> {
     pub name: &'a str,
     pub kernel: Kernel,
-    /// Without KVM one takes less of the host than two, of which each waits for the other.
-    pub processors: u32,
     /// Options of QEMU for its devices.
     pub devices: Vec<String>,
     /// Modules of the kernel, as in [`Parts`].
@@ -170,7 +166,7 @@ pub struct Inside<'a> {
 pub fn run_inside(scratch: &Scratch, inside: Inside<'_>) {
     let own = std::env::current_exe().unwrap();
     let seed = number_from("ZONEWEAVE_SEED", 26);
-    let Inside { name, kernel, processors, devices, modules, programs, prepare } = inside;
+    let Inside { name, kernel, devices, modules, programs, prepare } = inside;
     let short = u32::from(is_short());
     let script = format!(
         "set -e; export {INSIDE}=1 {SHORT}={short} ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
@@ -179,16 +175,8 @@ pub fn run_inside(scratch: &Scratch, inside: Inside<'_>) {
         text(&own)
     );
     let files = &[&*own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))];
-    let parts = Parts {
-        kernel,
-        processors,
-        memory_mib: INSIDE_MEMORY,
-        devices,
-        modules,
-        programs,
-        files,
-        script: &script,
-    };
+    let parts =
+        Parts { kernel, memory_mib: INSIDE_MEMORY, devices, modules, programs, files, script: &script };
     let mut machine = Machine::of(scratch.path(), &parts);
     // The console may end within a line.
     let is_end =

@@ -224,6 +224,15 @@ const VALGRIND: Program = Program { name: "valgrind", package: "valgrind" };
 /// Names of several experiments: those whose own begin with one.
 pub const GROUPS: &[&str] = &["straid", "biza"];
 
+/// Figures of papers that other commands measure, and how.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "biza13",
+        "record what programs write with `serve --record FILE`, and replay it with `lab run biza12 --trace FILE`",
+    ),
+    ("biza17", "`lab null-write --by-path` counts instructions and copied bytes"),
+];
+
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].
 pub const WALL_CLOCK: &[Experiment] = &[search::EXPERIMENT, exp11::EXPERIMENT, exp12::EXPERIMENT];
@@ -243,6 +252,9 @@ pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
     let is_asked_for = |experiment: &&Experiment| names.iter().any(|name| stands_for(name, experiment.id));
     let every = || ALL.iter().chain(BY_NAME).chain(WALL_CLOCK);
     for name in names.iter().filter(|name| *name != "all" && !is_group(name)) {
+        if let Some((name, how)) = ELSEWHERE.iter().find(|(other, _)| other == name) {
+            bail!("{name} is no experiment of `lab run`: {how}");
+        }
         if !every().any(|experiment| experiment.id == name) {
             let known: Vec<&str> = every().map(|experiment| experiment.id).collect();
             let groups = GROUPS.join(", ");
@@ -328,6 +340,12 @@ pub fn expect(experiments: &[Experiment], options: &Options) -> Result<()> {
     ensure!(*scale > 0.0 && *scale <= 100.0, "--scale {scale}: use more than 0, and at most 100");
     let count = traces.len();
     ensure!(count <= biza12::TRACES_MAX, "--trace: {count} files, at most {}", biza12::TRACES_MAX);
+    let takes_any = |id: &str| takes_one_trace(id) || id == biza12::EXPERIMENT.id;
+    let is_replayed = experiments.iter().any(|experiment| takes_any(experiment.id));
+    ensure!(
+        count == 0 || is_replayed,
+        "--trace: none of these experiments replays one; biza12, exp10 and straid do"
+    );
     let takes_one = |experiment: &&Experiment| count > 1 && takes_one_trace(experiment.id);
     if let Some(one) = experiments.iter().find(takes_one) {
         bail!("{} replays one --trace: {count} were given, which biza12 takes", one.id);
