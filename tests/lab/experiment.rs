@@ -56,7 +56,7 @@ fn what_cannot_be_run_is_named() {
     ];
     for (arguments, words) in errors {
         let ran = lab_run(arguments);
-        assert_eq!(ran.code(), Some(4), "{ran}");
+        assert_eq!(ran.code(), Some(2), "{ran}");
         assert!(words.iter().all(|word| ran.stderr.contains(word)), "{words:?}: {ran}");
     }
 }

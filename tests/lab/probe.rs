@@ -247,7 +247,7 @@ fn a_profile_slows_drives_and_changes_nothing_else() {
     server.assert_says("zn540-4tb");
     server.stop();
     let refused = run_for(SOON, zoneweave().args(["serve", text(&dir), "--profile", "nosuch"]));
-    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert_eq!(refused.code(), Some(2), "{refused}");
     assert!(refused.stderr.contains("zn540-1tb"), "the profiles are named: {refused}");
 }
 
