@@ -82,16 +82,18 @@ pub fn choice(shard: &Shard, drives: &DriveSet, asked: &Tuning) -> Option<AreaCh
         "as asked for".to_owned()
     } else if zones == AUTO_ZONES_MAX {
         "the most that `auto` takes".to_owned()
-    } else if shard.no_write_area(zones + 1).is_none() && zones == shard.segments_spare() / AUTO_SPARE_OF_ZONE
-    {
-        let spare = shard.segments_spare();
-        format!("`auto` takes one for {AUTO_SPARE_OF_ZONE} segments to spare, of which there are {spare}")
     } else {
+        let spare = shard.segments_spare();
         match shard.no_write_area(zones + 1) {
             Some(NoWriteArea::TooMany { zones_max: 1.. }) => {
                 "the volume and the drives leave room for no more".to_owned()
             }
             Some(why) => reason_and_remedy(why, shard, drives).0,
+            None if zones == spare / AUTO_SPARE_OF_ZONE => {
+                format!(
+                    "`auto` takes one for {AUTO_SPARE_OF_ZONE} segments to spare, of which there are {spare}"
+                )
+            }
             // A drive with fewer areas was replaced since.
             None => "there was room for no more when the array was mounted".to_owned(),
         }
